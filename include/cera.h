@@ -1,0 +1,465 @@
+/* cera: run language models from GGUF files.
+ *
+ * This header is the whole public API and its manual. What is not here is not API.
+ *
+ *     cera_engine *e;  cera_session *s;  cera_error err;
+ *     cera_engine_open("model.gguf", NULL, &e, &err);
+ *     cera_session_new(e, NULL, &s, &err);
+ *     cera_session_append_text(s, "Once upon a time", &err);
+ *     cera_session_generate(s, NULL, &(cera_sink){ .on_text = print }, NULL, &err);
+ *     cera_session_free(s);
+ *     cera_engine_close(e);
+ *
+ * Conventions that hold for every function:
+ *
+ * - A function that can fail returns a cera_status, takes its outputs next to last and a
+ *   `cera_error *` last. The error may be NULL. Outputs are written only on success.
+ * - Options structs begin with `size`; fill them with their cera_*_options_init() and change what
+ *   you need. NULL means the defaults.
+ * - `open`/`close` holds a file or device, `new`/`free` holds memory. Both take NULL as "nothing".
+ * - A returned `const` pointer is borrowed: it lives as long as the object it came from, unless the
+ *   function says otherwise. Inputs are copied unless the function says that they are kept.
+ * - The library never prints, exits, reads the environment, installs signal handlers or keeps
+ *   global state. All memory and all system calls go through the tables in cera_host.
+ * - Threads: an engine, a file and a vocabulary may be used by many threads at once. A session
+ *   belongs to one thread at a time; only cera_session_cancel may be called from elsewhere.
+ */
+#ifndef CERA_H
+#define CERA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CERA_VERSION_MAJOR 0
+#define CERA_VERSION_MINOR 1
+#define CERA_VERSION_PATCH 0
+
+#if defined(CERA_STATIC) || !defined(__GNUC__)
+#define CERA_API
+#else
+#define CERA_API __attribute__((visibility("default")))
+#endif
+
+/* The version of the library that is running, as "MAJOR.MINOR.PATCH". */
+CERA_API const char *cera_version(void);
+
+/* ---- status and errors ------------------------------------------------------------------- */
+
+/* The list of every status: name, value, meaning. Values never change their meaning. */
+#define CERA_STATUS_LIST(X)                                                                        \
+    X(CERA_OK, 0, "success")                                                                       \
+    X(CERA_E_ARG, 1, "an argument is out of its range")                                            \
+    X(CERA_E_FORMAT, 2, "a file is malformed or contradicts itself")                               \
+    X(CERA_E_UNSUPPORTED, 3, "a valid request or file that this build cannot serve")               \
+    X(CERA_E_LIMIT, 4, "a size is over a documented limit")                                        \
+    X(CERA_E_IO, 5, "the operating system failed to open, read or map something")                  \
+    X(CERA_E_NOMEM, 6, "the allocator returned no memory")                                         \
+    X(CERA_E_CONTEXT, 7, "the text does not fit the context")                                      \
+    X(CERA_E_CANCELLED, 8, "cera_session_cancel was called")                                       \
+    X(CERA_E_STATE, 9, "not possible in the present state of the object")
+
+typedef enum cera_status {
+#define CERA_STATUS_ENUM(name, value, meaning) name = value,
+    CERA_STATUS_LIST(CERA_STATUS_ENUM)
+#undef CERA_STATUS_ENUM
+} cera_status;
+
+/* The name of a status, such as "CERA_E_FORMAT"; "CERA_E_?" for a value not in the list. */
+CERA_API const char *cera_status_name(cera_status status);
+
+/* What went wrong, for a person: "subject: expected, found[; remedy]", UTF-8, no newline, control
+ * bytes escaped. The struct belongs to the caller and holds no resources. */
+typedef struct cera_error {
+    cera_status status;
+    char message[508];
+} cera_error;
+
+/* ---- host: memory and operating system --------------------------------------------------- */
+
+/* Memory. `align` is a power of two. `resize` keeps the first min(old_size, size) bytes. Any of
+ * alloc and resize may return NULL; the call that needed the memory then fails with CERA_E_NOMEM.
+ * The functions are called from several threads at once. */
+typedef struct cera_allocator {
+    void *(*alloc)(void *ctx, size_t size, size_t align);
+    void *(*resize)(void *ctx, void *ptr, size_t old_size, size_t size, size_t align);
+    void (*release)(void *ctx, void *ptr, size_t size);
+    void *ctx;
+} cera_allocator;
+
+/* What cera asks of a file before it trusts a mapping of it. */
+typedef struct cera_os_stat {
+    uint64_t size; /* bytes */
+    int64_t mtime_ns;
+    uint64_t device, inode;
+    bool is_regular;
+} cera_os_stat;
+
+/* Every system call of the library. Functions that return int give 0 or an errno value. */
+typedef struct cera_os {
+    /* Opens for reading; *file is the table's own handle. */
+    int (*open)(void *ctx, const char *path, void **file);
+    void (*close)(void *ctx, void *file);
+    int (*stat)(void *ctx, void *file, cera_os_stat *out);
+    /* Reads up to n bytes at offset: the count (0 at the end), or -errno. May be short. */
+    int64_t (*read)(void *ctx, void *file, void *buf, size_t n, uint64_t offset);
+    /* Maps the first n bytes of the file, read only, shared. */
+    int (*map)(void *ctx, void *file, size_t n, const void **out);
+    void (*unmap)(void *ctx, const void *ptr, size_t n);
+    uint64_t (*clock_ns)(void *ctx); /* monotonic */
+    int (*thread_start)(void *ctx, void (*main)(void *arg), void *arg, void **thread);
+    void (*thread_join)(void *ctx, void *thread);
+    /* A futex: `wait` sleeps while *word == value, and may return early; `wake` wakes all. */
+    void (*wait)(void *ctx, const uint32_t *word, uint32_t value);
+    void (*wake)(void *ctx, const uint32_t *word);
+    /* The processors this thread may run on, as a bit set of 1,024. */
+    int (*affinity)(void *ctx, uint64_t mask[16]);
+    void *ctx;
+} cera_os;
+
+/* The tables a library object works with, copied when it is created. */
+typedef struct cera_host {
+    size_t size;
+    cera_allocator allocator;
+    cera_os os;
+    /* Warnings and remarks, one line each, UTF-8. NULL drops them. level: 0 warning, 1 detail. */
+    void (*log)(void *ctx, int level, const char *text);
+    void *log_ctx;
+} cera_host;
+
+/* malloc and this operating system, no log. */
+CERA_API void cera_host_init(cera_host *host);
+
+/* ---- source: where a model comes from ---------------------------------------------------- */
+
+/* Exactly one of the three forms is set.
+ *   path             a file, or "builtin:tiny" when the library was built with CERA_BUILTIN_MODEL
+ *   data, n_data     memory, kept: it must outlive every object opened from it
+ *   read, n_data     a callback that fills buf with n bytes at offset; returns 0 or an errno value.
+ *                    The whole file is read into memory when it is opened. */
+typedef struct cera_source {
+    const char *path;
+    const void *data;
+    uint64_t n_data;
+    int (*read)(void *user, void *buf, size_t n, uint64_t offset);
+    void *user;
+    bool no_mmap; /* read a path into memory instead of mapping it */
+} cera_source;
+
+/* ---- file: metadata and tensor list, for inspection -------------------------------------- */
+
+typedef struct cera_file cera_file;
+
+/* The GGUF value types, numbered as in the format. */
+typedef enum cera_value_type {
+    CERA_VALUE_U8 = 0,
+    CERA_VALUE_I8 = 1,
+    CERA_VALUE_U16 = 2,
+    CERA_VALUE_I16 = 3,
+    CERA_VALUE_U32 = 4,
+    CERA_VALUE_I32 = 5,
+    CERA_VALUE_F32 = 6,
+    CERA_VALUE_BOOL = 7,
+    CERA_VALUE_STRING = 8,
+    CERA_VALUE_ARRAY = 9,
+    CERA_VALUE_U64 = 10,
+    CERA_VALUE_I64 = 11,
+    CERA_VALUE_F64 = 12,
+} cera_value_type;
+
+/* One value. For an array, `element` is its type, `count` its length, and its elements are read
+ * with cera_file_element. Text is UTF-8 as found in the file, not terminated by NUL. */
+typedef struct cera_value {
+    cera_value_type type;
+    cera_value_type element;
+    uint64_t count;
+    union {
+        uint64_t u;
+        int64_t i;
+        double f; /* F32 and F64 */
+        bool b;
+        struct {
+            const char *text;
+            size_t size;
+        } s;
+    } as;
+} cera_value;
+
+typedef struct cera_file_tensor {
+    const char *name;
+    const char *type; /* "Q4_0", or "type 99" when this build does not know it */
+    int n_dims;
+    uint64_t shape[4]; /* as in the file: shape[0] is the contiguous dimension; unused ones are 1 */
+    uint64_t offset;   /* from the start of the file */
+    uint64_t size;     /* bytes; 0 when the type is unknown */
+} cera_file_tensor;
+
+typedef struct cera_file_info {
+    uint32_t version; /* of GGUF */
+    uint64_t size;    /* bytes of the whole file */
+    uint64_t alignment;
+    uint64_t data_offset;
+    uint64_t n_keys, n_tensors, n_params;
+    const char *quant; /* general.file_type in words, such as "Q4_K_M", or "unknown" */
+} cera_file_info;
+
+/* Reads and checks the header; no weight is touched. Errors name the key, the tensor or the byte
+ * offset. host may be NULL. */
+CERA_API cera_status cera_file_open(const cera_source *source, const cera_host *host,
+                                    cera_file **out, cera_error *err);
+CERA_API void cera_file_close(cera_file *file);
+CERA_API void cera_file_get_info(const cera_file *file, cera_file_info *out);
+/* Key and tensor i in file order; i must be below the count in cera_file_info. */
+CERA_API const char *cera_file_key(const cera_file *file, size_t i, cera_value *out);
+CERA_API void cera_file_get_tensor(const cera_file *file, size_t i, cera_file_tensor *out);
+/* Looks a key up; false when it is absent. */
+CERA_API bool cera_file_find(const cera_file *file, const char *key, cera_value *out);
+/* Element i of the array under `key`; false when there is none. */
+CERA_API bool cera_file_element(const cera_file *file, const char *key, uint64_t i,
+                                cera_value *out);
+
+/* ---- vocabulary: text to ids and back ---------------------------------------------------- */
+
+typedef struct cera_vocab cera_vocab;
+
+/* A vocabulary alone, without weights. host may be NULL. Free it with cera_vocab_free; one that
+ * came from cera_engine_vocab is borrowed and must not be freed. */
+CERA_API cera_status cera_vocab_open(const cera_source *source, const cera_host *host,
+                                     cera_vocab **out, cera_error *err);
+CERA_API void cera_vocab_free(cera_vocab *vocab);
+
+typedef struct cera_encode_options {
+    size_t size;
+    bool parse_special; /* text that spells a control token becomes that token; default false */
+    bool add_bos;       /* prepend BOS where the file asks for it; default true */
+    bool add_eos;       /* append EOS where the file asks for it; default false */
+} cera_encode_options;
+CERA_API void cera_encode_options_init(cera_encode_options *options);
+
+/* Encodes n bytes. *ids comes from malloc-like memory of the vocabulary's host: release it with
+ * cera_vocab_free_ids. Bytes that are not UTF-8 are kept: decoding gives them back. */
+CERA_API cera_status cera_vocab_encode(const cera_vocab *vocab, const char *text, size_t n,
+                                       const cera_encode_options *options, int32_t **ids,
+                                       size_t *n_ids, cera_error *err);
+CERA_API void cera_vocab_free_ids(const cera_vocab *vocab, int32_t *ids, size_t n_ids);
+
+/* The bytes of one token, which need not be whole UTF-8 characters; NULL for an id out of range.
+ * Control tokens give their text. */
+CERA_API const char *cera_vocab_piece(const cera_vocab *vocab, int32_t id, size_t *n);
+
+typedef struct cera_vocab_info {
+    size_t n_tokens;
+    int32_t bos, eos; /* -1 when the file names none */
+    bool add_bos, add_eos;
+    const char *pre; /* the pre-tokenizer's name */
+} cera_vocab_info;
+CERA_API void cera_vocab_get_info(const cera_vocab *vocab, cera_vocab_info *out);
+/* Whether the token ends a generation (EOS, end of turn, ...), and whether it is a control token. */
+CERA_API bool cera_vocab_is_end(const cera_vocab *vocab, int32_t id);
+CERA_API bool cera_vocab_is_control(const cera_vocab *vocab, int32_t id);
+
+/* ---- engine: a model opened on a device -------------------------------------------------- */
+
+typedef struct cera_engine cera_engine;
+
+typedef enum cera_kv_type { CERA_KV_F16 = 0, CERA_KV_F32 = 1 } cera_kv_type;
+
+typedef struct cera_engine_options {
+    size_t size;
+    const cera_host *host; /* copied; NULL: the default host */
+    int n_threads;         /* 0: as many as the machine and its quota give this process; max 256 */
+    int context_size;      /* positions per session; 0: 4,096 or the model's own, if less */
+    int chunk_size;        /* prompt tokens computed at a time, 1 to 4,096; 0: 512 */
+    cera_kv_type kv_type;  /* of keys and values; default F16 */
+    const char *cpu_tier;  /* highest ISA level to use, as cera_cpu_info names it; NULL: the best */
+} cera_engine_options;
+CERA_API void cera_engine_options_init(cera_engine_options *options);
+
+/* Opens a model. On failure nothing stays open and nothing is half loaded. */
+CERA_API cera_status cera_engine_open(const char *path, const cera_engine_options *options,
+                                      cera_engine **out, cera_error *err);
+CERA_API cera_status cera_engine_open_source(const cera_source *source,
+                                             const cera_engine_options *options, cera_engine **out,
+                                             cera_error *err);
+/* Drops the caller's reference. Sessions hold one each, so the order of closing is free. */
+CERA_API void cera_engine_close(cera_engine *engine);
+/* Another reference to the same engine, for an owner that closes it on its own. */
+CERA_API cera_engine *cera_engine_retain(cera_engine *engine);
+
+typedef struct cera_engine_info {
+    const char *arch;  /* general.architecture */
+    const char *name;  /* general.name, or "" */
+    const char *quant; /* general.file_type in words, such as "Q4_K_M" */
+    uint64_t n_params;
+    uint64_t weight_bytes; /* of the tensors in the file */
+    uint64_t memory_bytes; /* allocated now, without the mapped file */
+    int n_layer, n_embd, n_head, n_vocab;
+    int context_size;       /* of a session */
+    int context_size_model; /* that the model was trained for */
+    int n_threads;
+    const char *cpu_tier; /* in use */
+    double load_ms;
+} cera_engine_info;
+CERA_API void cera_engine_get_info(const cera_engine *engine, cera_engine_info *out);
+CERA_API const cera_vocab *cera_engine_vocab(const cera_engine *engine);
+
+typedef enum cera_pooling {
+    CERA_POOLING_NONE = 0, /* a row per token */
+    CERA_POOLING_MEAN = 1, /* one row */
+} cera_pooling;
+
+/* Hidden states after the final norm, for ids[0, n) from position 0, independent of any session.
+ * out is [n][n_embd] for CERA_POOLING_NONE, [n_embd] for CERA_POOLING_MEAN. No normalisation. */
+CERA_API cera_status cera_engine_embed(cera_engine *engine, const int32_t *ids, size_t n,
+                                       cera_pooling pooling, float *out, cera_error *err);
+
+/* ---- session: one timeline --------------------------------------------------------------- */
+
+typedef struct cera_session cera_session;
+
+typedef struct cera_session_options {
+    size_t size;
+    int context_size; /* at most the engine's; 0: the engine's */
+} cera_session_options;
+CERA_API void cera_session_options_init(cera_session_options *options);
+
+CERA_API cera_status cera_session_new(cera_engine *engine, const cera_session_options *options,
+                                      cera_session **out, cera_error *err);
+CERA_API void cera_session_free(cera_session *session);
+
+/* Text or ids to append; exactly one of them is set. At position 0 text gets BOS where the file
+ * asks for it, unless its first token already is BOS. Ids are taken as they are. */
+typedef struct cera_input {
+    const char *text; /* n_text bytes, or up to NUL when n_text is 0 */
+    size_t n_text;
+    const int32_t *ids;
+    size_t n_ids;
+    bool parse_special; /* text that spells a control token becomes that token */
+    bool no_bos;
+} cera_input;
+
+/* Computes the input. All of it is appended, or none: when it does not fit the context the call
+ * fails with CERA_E_CONTEXT and both numbers, and after a cancel or any other error the session is
+ * where it was before the call. */
+CERA_API cera_status cera_session_append(cera_session *session, const cera_input *input,
+                                         cera_error *err);
+/* Plain text: nothing in it becomes a control token. */
+CERA_API cera_status cera_session_append_text(cera_session *session, const char *text,
+                                              cera_error *err);
+CERA_API cera_status cera_session_append_ids(cera_session *session, const int32_t *ids, size_t n,
+                                             cera_error *err);
+
+/* Logits for the next token, [n_vocab]; NULL when nothing has been appended. Valid until the next
+ * call on the session. */
+CERA_API const float *cera_session_logits(const cera_session *session);
+/* The tokens so far, [n]. Valid until the next call on the session. */
+CERA_API const int32_t *cera_session_history(const cera_session *session, size_t *n);
+CERA_API size_t cera_session_position(const cera_session *session);
+
+typedef struct cera_logit_bias {
+    int32_t id;
+    float bias; /* added to the logit; -infinity bans the token */
+} cera_logit_bias;
+
+typedef struct cera_generate_options {
+    size_t size;
+    int max_tokens; /* default 256; -1: until the model or the context ends */
+    /* Sampling, applied in this order: bias, repetition penalty, temperature, top-k, top-p, min-p.
+     * temperature <= 0 or top_k == 1 is greedy: the largest logit after the bias, the lowest id
+     * among equals, no penalty. */
+    float temperature;        /* 0.7 */
+    int top_k;                /* 40; 0: off */
+    float top_p;              /* 0.9, in [0, 1] */
+    float min_p;              /* 0.05, in [0, 1] */
+    float repetition_penalty; /* 1.1, above 0; over tokens generated by this call */
+    uint64_t seed;            /* 0 is a seed like any other */
+    const char *const *stop;  /* [n_stop] texts that end the generation and are not part of it */
+    size_t n_stop;            /* up to 16 texts of up to 256 bytes */
+    const int32_t *stop_ids;  /* [n_stop_ids] tokens that end it, besides the model's own */
+    size_t n_stop_ids;
+    bool ignore_eos;               /* the model's own end tokens are never chosen */
+    const cera_logit_bias *bias;   /* [n_bias] */
+    size_t n_bias;                 /* up to 1,024 */
+    int n_logprobs;                /* alternatives in cera_token_info, up to 20; 0: none */
+} cera_generate_options;
+CERA_API void cera_generate_options_init(cera_generate_options *options);
+
+typedef struct cera_logprob {
+    int32_t id;
+    float logprob; /* natural logarithm, of the model's own distribution before sampling options */
+} cera_logprob;
+
+typedef struct cera_token_info {
+    int32_t id;
+    float logprob;           /* NaN unless n_logprobs > 0 */
+    const cera_logprob *top; /* [n_top], descending */
+    int n_top;
+} cera_token_info;
+
+/* Where a generation goes. Any callback may be NULL. They run on the calling thread; a non-zero
+ * return ends the generation with CERA_FINISH_SINK. */
+typedef struct cera_sink {
+    /* Whole UTF-8 characters only; a part that is still open, or that may begin a stop text, is
+     * held back until it is decided. Bytes that can never become UTF-8 arrive as U+FFFD. */
+    int (*on_text)(void *user, const char *text, size_t n);
+    int (*on_token)(void *user, const cera_token_info *token);
+    void *user;
+} cera_sink;
+
+typedef enum cera_finish {
+    CERA_FINISH_STOP = 0,   /* an end token, a stop token or a stop text */
+    CERA_FINISH_LENGTH = 1, /* max_tokens */
+    CERA_FINISH_CONTEXT = 2, /* the context is full */
+    CERA_FINISH_CANCELLED = 3,
+    CERA_FINISH_SINK = 4,
+} cera_finish;
+/* "stop", "length", "context", "cancelled", "sink". */
+CERA_API const char *cera_finish_name(cera_finish finish);
+
+typedef struct cera_summary {
+    cera_finish finish;
+    size_t n_prompt; /* tokens appended since the previous generation */
+    size_t n_generated;
+    double prompt_ms, generate_ms, first_token_ms; /* first token: from the call */
+} cera_summary;
+
+/* Generates until something ends it. Every token handed to the sink is part of the history, the
+ * end token is not. A stop text ends the text before it; its tokens stay in the history. Needs
+ * logits, so something must have been appended: CERA_E_STATE otherwise. summary may be NULL. */
+CERA_API cera_status cera_session_generate(cera_session *session,
+                                           const cera_generate_options *options,
+                                           const cera_sink *sink, cera_summary *summary,
+                                           cera_error *err);
+
+/* Asks the call that is running, or the next one, to end: an append fails with CERA_E_CANCELLED,
+ * a generation ends with CERA_FINISH_CANCELLED within one token. Any thread, or a signal handler. */
+CERA_API void cera_session_cancel(cera_session *session);
+/* Back to position 0; memory is kept for reuse. Clears a pending cancel. */
+CERA_API void cera_session_reset(cera_session *session);
+
+/* ---- processor --------------------------------------------------------------------------- */
+
+typedef struct cera_cpu_info {
+    const char *tier;     /* best ISA level: "scalar", "avx2", "avx512" */
+    char features[256];   /* space separated, as found */
+    int n_logical;        /* processors of the machine */
+    int n_allowed;        /* that the affinity mask allows */
+    double quota;         /* processors' worth of time that the cgroup allows; 0: no limit */
+    int n_performance;    /* cores after leaving out hyper-thread siblings and efficiency cores */
+    int n_efficiency;
+    int n_numa;
+    uint64_t l2_bytes, l3_bytes; /* 0: unknown */
+    int n_threads;        /* the default width of the worker pool */
+    char why[256];        /* how n_threads came about */
+} cera_cpu_info;
+/* host may be NULL. */
+CERA_API void cera_cpu_get_info(const cera_host *host, cera_cpu_info *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,30 @@
+/* The only place for what is not C11: attributes and hints. */
+#ifndef CR_COMPILER_H
+#define CR_COMPILER_H
+
+#if defined(__GNUC__)
+#define CR_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#define CR_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define CR_PREFETCH(ptr) __builtin_prefetch(ptr)
+#define CR_INLINE static inline __attribute__((always_inline)) /* parts of kernels */
+#else
+#define CR_PRINTF(fmt, first)
+#define CR_UNLIKELY(x) (x)
+#define CR_PREFETCH(ptr) ((void)(ptr))
+#define CR_INLINE static inline
+#endif
+
+/* Tells the processor that this is a spin loop. */
+#if defined(__x86_64__) || defined(__i386__)
+#define CR_PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define CR_PAUSE() __asm__ volatile("yield")
+#else
+#define CR_PAUSE() ((void)0)
+#endif
+
+#define CR_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define CR_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define CR_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+#endif

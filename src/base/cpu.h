@@ -1,0 +1,49 @@
+/* What the processor can do and how many workers this process should use. */
+#ifndef CR_CPU_H
+#define CR_CPU_H
+
+#include "base/host.h"
+
+/* ISA levels in ascending order; a level includes those below it on its architecture. */
+typedef enum cr_tier {
+    CR_TIER_SCALAR,
+    CR_TIER_AVX2,   /* AVX2, FMA, F16C */
+    CR_TIER_AVX512, /* AVX-512 F BW DQ VL VBMI and VNNI */
+    CR_TIER_COUNT
+} cr_tier;
+
+const char *cr_tier_name(cr_tier tier);
+/* The tier with that name; false when there is none. */
+bool cr_tier_find(const char *name, cr_tier *out);
+
+/* The best tier of this processor (asks the processor and the operating system's saved state). */
+cr_tier cr_cpu_tier(void);
+
+/* The default width of a worker pool: min(affinity, cgroup quota rounded down, cores without
+ * hyper-thread siblings and efficiency cores), at least 1. Reads /proc and /sys through host->os;
+ * what cannot be read does not limit. */
+int cr_cpu_n_threads(cr_host *host);
+
+void cr_cpu_describe(cr_host *host, cera_cpu_info *out);
+
+/* ---- the parts of the description, one file each ----------------------------------------- */
+
+/* The instruction sets that can be used, space separated (cpu_features.c). */
+void cr_cpu_features(char *out, size_t room);
+
+/* Processors' worth of time that the cgroups of this process allow, those of its ancestors too;
+ * 0: no limit (cpu_quota.c). */
+double cr_cpu_quota(cr_host *host);
+
+/* Processors, cores and caches as /sys describes them (cpu_topology.c). A core is counted once,
+ * however many of its processors are allowed. n_performance and n_efficiency count allowed cores;
+ * their sum is at least 1. */
+typedef struct cr_topology {
+    int n_logical, n_allowed;
+    int n_performance, n_efficiency;
+    int n_numa;
+    uint64_t l2_bytes, l3_bytes; /* that one core can reach; 0: unknown */
+} cr_topology;
+void cr_cpu_topology(cr_host *host, cr_topology *out);
+
+#endif

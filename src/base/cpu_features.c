@@ -1,0 +1,169 @@
+/* Instruction sets: what the processor has and the operating system keeps.
+ *
+ * An instruction set with registers of its own can be used only when the operating system saves
+ * them on a task switch. XGETBV tells which register files it saves; CPUID alone does not. */
+#include "base/cpu.h"
+#include "base/text.h"
+
+#include <assert.h>
+
+static const char *const tier_names[CR_TIER_COUNT] = {
+    [CR_TIER_SCALAR] = "scalar",
+    [CR_TIER_AVX2] = "avx2",
+    [CR_TIER_AVX512] = "avx512",
+};
+
+const char *cr_tier_name(cr_tier tier)
+{
+    assert(tier < CR_TIER_COUNT);
+    return tier_names[tier];
+}
+
+bool cr_tier_find(const char *name, cr_tier *out)
+{
+    for (int i = 0; i < CR_TIER_COUNT; i++) {
+        if (strcmp(name, tier_names[i]) == 0) {
+            *out = (cr_tier)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+#if defined(__x86_64__) || defined(__i386__)
+
+#include <cpuid.h>
+
+/* The four result words of the three CPUID leaves that matter. */
+enum { EAX, EBX, ECX, EDX, N_REGISTERS };
+enum { LEAF_1, LEAF_7, LEAF_7_1, N_LEAVES };
+typedef struct cpuid_words {
+    uint32_t word[N_LEAVES][N_REGISTERS];
+    uint32_t saved; /* low half of XCR0: register files that the operating system saves */
+} cpuid_words;
+
+/* Bits of XCR0. */
+enum {
+    SAVE_YMM = 0x6,     /* XMM and the upper halves of YMM */
+    SAVE_ZMM = 0xe6,    /* these, mask registers, upper halves of ZMM, ZMM16 to 31 */
+    SAVE_TILE = 0x60000 /* AMX configuration and tiles */
+};
+
+/* FEATURE(name, leaf, register, bit, saved register files). The order is that of the output. */
+#define FEATURES(FEATURE)                                                                          \
+    FEATURE(SSE41, "sse4.1", LEAF_1, ECX, 19, 0)                                                   \
+    FEATURE(SSE42, "sse4.2", LEAF_1, ECX, 20, 0)                                                   \
+    FEATURE(BMI2, "bmi2", LEAF_7, EBX, 8, 0)                                                       \
+    FEATURE(AVX, "avx", LEAF_1, ECX, 28, SAVE_YMM)                                                 \
+    FEATURE(F16C, "f16c", LEAF_1, ECX, 29, SAVE_YMM)                                               \
+    FEATURE(FMA, "fma", LEAF_1, ECX, 12, SAVE_YMM)                                                 \
+    FEATURE(AVX2, "avx2", LEAF_7, EBX, 5, SAVE_YMM)                                                \
+    FEATURE(AVXVNNI, "avxvnni", LEAF_7_1, EAX, 4, SAVE_YMM)                                        \
+    FEATURE(AVX512F, "avx512f", LEAF_7, EBX, 16, SAVE_ZMM)                                         \
+    FEATURE(AVX512BW, "avx512bw", LEAF_7, EBX, 30, SAVE_ZMM)                                       \
+    FEATURE(AVX512DQ, "avx512dq", LEAF_7, EBX, 17, SAVE_ZMM)                                       \
+    FEATURE(AVX512VL, "avx512vl", LEAF_7, EBX, 31, SAVE_ZMM)                                       \
+    FEATURE(AVX512VBMI, "avx512vbmi", LEAF_7, ECX, 1, SAVE_ZMM)                                    \
+    FEATURE(AVX512VNNI, "avx512vnni", LEAF_7, ECX, 11, SAVE_ZMM)                                   \
+    FEATURE(AVX512BF16, "avx512bf16", LEAF_7_1, EAX, 5, SAVE_ZMM)                                  \
+    FEATURE(AVX512FP16, "avx512fp16", LEAF_7, EDX, 23, SAVE_ZMM)                                   \
+    FEATURE(AMXTILE, "amx-tile", LEAF_7, EDX, 24, SAVE_TILE)                                       \
+    FEATURE(AMXINT8, "amx-int8", LEAF_7, EDX, 25, SAVE_TILE)                                       \
+    FEATURE(AMXBF16, "amx-bf16", LEAF_7, EDX, 22, SAVE_TILE)
+
+enum feature {
+#define FEATURE(id, name, leaf, reg, bit, saved) HAS_##id,
+    FEATURES(FEATURE)
+#undef FEATURE
+        N_FEATURES
+};
+
+static const struct {
+    const char *name;
+    int leaf, reg, bit;
+    uint32_t saved;
+} features[N_FEATURES] = {
+#define FEATURE(id, name, leaf, reg, bit, saved) { name, leaf, reg, bit, saved },
+    FEATURES(FEATURE)
+#undef FEATURE
+};
+
+static void read_leaf(uint32_t out[N_REGISTERS], uint32_t leaf, uint32_t subleaf)
+{
+    unsigned a, b, c, d;
+    if (__get_cpuid_count(leaf, subleaf, &a, &b, &c, &d) == 0)
+        return;
+    out[EAX] = a;
+    out[EBX] = b;
+    out[ECX] = c;
+    out[EDX] = d;
+}
+
+/* CPUID is slow inside a virtual machine (tens of microseconds), so each leaf is read once. */
+static cpuid_words read_cpuid(void)
+{
+    enum { OSXSAVE = 1 << 27 }; /* XGETBV may be executed */
+    cpuid_words w = { .saved = 0 };
+    read_leaf(w.word[LEAF_1], 1, 0);
+    read_leaf(w.word[LEAF_7], 7, 0);
+    if (w.word[LEAF_7][EAX] >= 1) /* the last subleaf there is */
+        read_leaf(w.word[LEAF_7_1], 7, 1);
+    if ((w.word[LEAF_1][ECX] & OSXSAVE) != 0) {
+        uint32_t high;
+        __asm__ volatile("xgetbv" : "=a"(w.saved), "=d"(high) : "c"(0));
+    }
+    return w;
+}
+
+static bool has(const cpuid_words *w, enum feature f)
+{
+    return (w->word[features[f].leaf][features[f].reg] >> features[f].bit & 1) != 0 &&
+           (w->saved & features[f].saved) == features[f].saved;
+}
+
+cr_tier cr_cpu_tier(void)
+{
+    static const enum feature avx2[] = { HAS_AVX2, HAS_FMA, HAS_F16C };
+    static const enum feature avx512[] = { HAS_AVX512F,  HAS_AVX512BW,   HAS_AVX512DQ,
+                                           HAS_AVX512VL, HAS_AVX512VBMI, HAS_AVX512VNNI };
+    cpuid_words w = read_cpuid();
+    for (size_t i = 0; i < CR_COUNT(avx2); i++)
+        if (!has(&w, avx2[i]))
+            return CR_TIER_SCALAR;
+    for (size_t i = 0; i < CR_COUNT(avx512); i++)
+        if (!has(&w, avx512[i]))
+            return CR_TIER_AVX2;
+    return CR_TIER_AVX512;
+}
+
+void cr_cpu_features(char *out, size_t room)
+{
+    cpuid_words w = read_cpuid();
+    size_t size = 0;
+    for (int f = 0; f < N_FEATURES; f++) {
+        size_t n = strlen(features[f].name);
+        if (!has(&w, (enum feature)f) || size + n + 2 > room)
+            continue;
+        if (size > 0)
+            out[size++] = ' ';
+        memcpy(out + size, features[f].name, n);
+        size += n;
+    }
+    out[size] = '\0';
+}
+
+#else
+
+cr_tier cr_cpu_tier(void)
+{
+    return CR_TIER_SCALAR;
+}
+
+void cr_cpu_features(char *out, size_t room)
+{
+    assert(room > 0);
+    (void)room;
+    out[0] = '\0';
+}
+
+#endif

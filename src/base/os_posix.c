@@ -1,0 +1,330 @@
+/* POSIX: the default allocator and the default system table. The only file of the library that
+ * calls the operating system.
+ *
+ * Linux has futexes and affinity masks; elsewhere a small table of condition variables and the
+ * number of processors stand in for them. */
+#define _GNU_SOURCE /* sched_getaffinity, syscall, O_CLOEXEC under -std=c11 */
+#define _DARWIN_C_SOURCE
+#define _FILE_OFFSET_BITS 64
+
+#include "base/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#endif
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+static void *default_alloc(void *ctx, size_t size, size_t align)
+{
+    (void)ctx;
+    void *ptr = NULL;
+    if (align < sizeof(void *))
+        align = sizeof(void *);
+    return posix_memalign(&ptr, align, size) == 0 ? ptr : NULL;
+}
+
+static void default_release(void *ctx, void *ptr, size_t size)
+{
+    (void)ctx;
+    (void)size;
+    free(ptr);
+}
+
+/* realloc forgets the alignment, so a piece that grows is always copied. */
+static void *default_resize(void *ctx, void *ptr, size_t old_size, size_t size, size_t align)
+{
+    void *moved = default_alloc(ctx, size, align);
+    if (moved == NULL)
+        return NULL;
+    memcpy(moved, ptr, CR_MIN(old_size, size));
+    free(ptr);
+    return moved;
+}
+
+cera_allocator cr_default_allocator(void)
+{
+    return (cera_allocator){
+        .alloc = default_alloc,
+        .resize = default_resize,
+        .release = default_release,
+    };
+}
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+/* A handle is the descriptor plus one, because descriptor 0 is valid and NULL is not a handle. */
+static void *handle_of(int descriptor)
+{
+    return (void *)((intptr_t)descriptor + 1);
+}
+
+static int descriptor_of(void *file)
+{
+    return (int)((intptr_t)file - 1);
+}
+
+static int default_open(void *ctx, const char *path, void **file)
+{
+    (void)ctx;
+    int descriptor;
+    /* O_NONBLOCK: opening a named pipe must not wait for a writer. It means nothing for files. */
+    do
+        descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    while (descriptor < 0 && errno == EINTR);
+    if (descriptor < 0)
+        return errno;
+    *file = handle_of(descriptor);
+    return 0;
+}
+
+static void default_close(void *ctx, void *file)
+{
+    (void)ctx;
+    close(descriptor_of(file));
+}
+
+static int default_stat(void *ctx, void *file, cera_os_stat *out)
+{
+    (void)ctx;
+    struct stat st;
+    if (fstat(descriptor_of(file), &st) != 0)
+        return errno;
+#if defined(__APPLE__)
+    struct timespec mtime = st.st_mtimespec;
+#else
+    struct timespec mtime = st.st_mtim;
+#endif
+    *out = (cera_os_stat){
+        .size = st.st_size > 0 ? (uint64_t)st.st_size : 0,
+        .mtime_ns = (int64_t)mtime.tv_sec * 1000000000 + (int64_t)mtime.tv_nsec,
+        .device = (uint64_t)st.st_dev,
+        .inode = (uint64_t)st.st_ino,
+        .is_regular = S_ISREG(st.st_mode),
+    };
+    return 0;
+}
+
+static int64_t default_read(void *ctx, void *file, void *buf, size_t n, uint64_t offset)
+{
+    (void)ctx;
+    enum { READ_MAX = 1 << 30 }; /* some systems refuse more than 2^31 - 1 bytes in one call */
+    if (offset > INT64_MAX)
+        return -EOVERFLOW;
+    ssize_t got;
+    do
+        got = pread(descriptor_of(file), buf, CR_MIN(n, (size_t)READ_MAX), (off_t)offset);
+    while (got < 0 && errno == EINTR);
+    return got < 0 ? -(int64_t)errno : (int64_t)got;
+}
+
+static int default_map(void *ctx, void *file, size_t n, const void **out)
+{
+    (void)ctx;
+    void *ptr = mmap(NULL, n, PROT_READ, MAP_SHARED, descriptor_of(file), 0);
+    if (ptr == MAP_FAILED)
+        return errno;
+    *out = ptr;
+    return 0;
+}
+
+static void default_unmap(void *ctx, const void *ptr, size_t n)
+{
+    (void)ctx;
+    munmap((void *)(uintptr_t)ptr, n);
+}
+
+/* ---- time and threads -------------------------------------------------------------------- */
+
+static uint64_t default_clock_ns(void *ctx)
+{
+    (void)ctx;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+typedef struct os_thread {
+    pthread_t id;
+    void (*main)(void *arg);
+    void *arg;
+} os_thread;
+
+static void *thread_main(void *arg)
+{
+    os_thread *thread = arg;
+    thread->main(thread->arg);
+    return NULL;
+}
+
+/* The signals that a program expects to arrive on its own threads: all but those that report a
+ * fault of the very instruction being executed. */
+static void signals_of_program(sigset_t *set)
+{
+    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT };
+    sigfillset(set);
+    for (size_t i = 0; i < CR_COUNT(faults); i++)
+        sigdelset(set, faults[i]);
+}
+
+static int default_thread_start(void *ctx, void (*entry)(void *arg), void *arg, void **out)
+{
+    (void)ctx;
+    enum { STACK_BYTES = 1 << 20 }; /* the same everywhere: defaults range from 128 KiB to 8 MiB */
+    os_thread *thread = malloc(sizeof *thread);
+    if (thread == NULL)
+        return ENOMEM;
+    thread->main = entry;
+    thread->arg = arg;
+
+    pthread_attr_t attr;
+    int error = pthread_attr_init(&attr);
+    if (error == 0) {
+        error = pthread_attr_setstacksize(&attr, STACK_BYTES);
+        if (error == 0) {
+            /* A new thread inherits the mask of its maker. */
+            sigset_t blocked, saved;
+            signals_of_program(&blocked);
+            pthread_sigmask(SIG_BLOCK, &blocked, &saved);
+            error = pthread_create(&thread->id, &attr, thread_main, thread);
+            pthread_sigmask(SIG_SETMASK, &saved, NULL);
+        }
+        pthread_attr_destroy(&attr);
+    }
+    if (error != 0) {
+        free(thread);
+        return error;
+    }
+    *out = thread;
+    return 0;
+}
+
+static void default_thread_join(void *ctx, void *handle)
+{
+    (void)ctx;
+    os_thread *thread = handle;
+    pthread_join(thread->id, NULL);
+    free(thread);
+}
+
+/* ---- waiting ----------------------------------------------------------------------------- */
+
+#if defined(__linux__) && !defined(CR_NO_FUTEX)
+
+/* The kernel compares the word and goes to sleep in one step, so a wake between the caller's last
+ * look and the sleep is not lost. EINTR and EAGAIN are early returns, which the contract allows. */
+static void default_wait(void *ctx, const uint32_t *word, uint32_t value)
+{
+    (void)ctx;
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void default_wake(void *ctx, const uint32_t *word)
+{
+    (void)ctx;
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+#else
+
+/* Words share condition variables by a hash of their address. Waking more than was meant is an
+ * early return. The lock makes "compare, then sleep" one step: a waker changes the word first and
+ * then takes the lock, so it comes either before the comparison or after the sleep began. The
+ * table is process-wide because a word says nothing about whose it is; it holds no state between
+ * calls. */
+enum { N_PARKS = 64 };
+
+typedef struct park {
+    pthread_mutex_t lock;
+    pthread_cond_t woken;
+} park;
+
+#define PARK                                                                                       \
+    {                                                                                              \
+        PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER                                        \
+    }
+#define PARK_4 PARK, PARK, PARK, PARK
+#define PARK_16 PARK_4, PARK_4, PARK_4, PARK_4
+static park parks[N_PARKS] = { PARK_16, PARK_16, PARK_16, PARK_16 };
+
+static park *park_of(const uint32_t *word)
+{
+    return &parks[((uintptr_t)word >> 6) % N_PARKS];
+}
+
+static void default_wait(void *ctx, const uint32_t *word, uint32_t value)
+{
+    (void)ctx;
+    park *p = park_of(word);
+    pthread_mutex_lock(&p->lock);
+    if (atomic_load((const _Atomic uint32_t *)word) == value)
+        pthread_cond_wait(&p->woken, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void default_wake(void *ctx, const uint32_t *word)
+{
+    (void)ctx;
+    park *p = park_of(word);
+    pthread_mutex_lock(&p->lock);
+    pthread_cond_broadcast(&p->woken);
+    pthread_mutex_unlock(&p->lock);
+}
+
+#endif
+
+/* ---- processors -------------------------------------------------------------------------- */
+
+static int default_affinity(void *ctx, uint64_t mask[16])
+{
+    (void)ctx;
+    memset(mask, 0, 16 * sizeof mask[0]);
+#if defined(__linux__)
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return errno;
+    for (int i = 0; i < 1024; i++)
+        if (CPU_ISSET((size_t)i, &set))
+            mask[i / 64] |= UINT64_C(1) << i % 64;
+#else
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    if (n < 1)
+        return ENOSYS;
+    for (long i = 0; i < CR_MIN(n, 1024L); i++)
+        mask[i / 64] |= UINT64_C(1) << i % 64;
+#endif
+    return 0;
+}
+
+cera_os cr_default_os(void)
+{
+    return (cera_os){
+        .open = default_open,
+        .close = default_close,
+        .stat = default_stat,
+        .read = default_read,
+        .map = default_map,
+        .unmap = default_unmap,
+        .clock_ns = default_clock_ns,
+        .thread_start = default_thread_start,
+        .thread_join = default_thread_join,
+        .wait = default_wait,
+        .wake = default_wake,
+        .affinity = default_affinity,
+    };
+}
