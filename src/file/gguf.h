@@ -43,7 +43,8 @@ cera_status cr_gguf_open(const cera_source *source, cr_host *host, cr_gguf **out
 void cr_gguf_close(cr_gguf *file);
 
 void cr_gguf_get_info(const cr_gguf *file, cera_file_info *out);
-/* general.file_type in words, such as "Q4_K_M"; "unknown" when the file does not say. */
+/* How the file is quantised, such as "Q4_K_M": by general.file_type, or else by the type that most of
+ * the weights have; "unknown" without either. */
 const char *cr_gguf_quant_name(const cr_gguf *file);
 /* What errors call this file: its path, or "<memory>". */
 const char *cr_gguf_name(const cr_gguf *file);

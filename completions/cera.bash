@@ -1,0 +1,37 @@
+# bash completion for cera, made by: cera completion bash
+_cera()
+{
+    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"
+    local command="" i
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        case "${COMP_WORDS[i]}" in
+            -*) ;;
+            *) command="${COMP_WORDS[i]}"; break ;;
+        esac
+    done
+    case "$before" in
+        -m|--model) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        -f|--prompt-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --kv-cache-keys) COMPREPLY=($(compgen -W "f32 f16" -- "$word")); return ;;
+        --format) COMPREPLY=($(compgen -W "text json jsonl" -- "$word")); return ;;
+        --color) COMPREPLY=($(compgen -W "auto always never" -- "$word")); return ;;
+        --progress) COMPREPLY=($(compgen -W "auto plain json none" -- "$word")); return ;;
+        --log-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
+    esac
+    local words=""
+    case "$command" in
+        run) words=" --model --no-mmap --prompt --prompt-file --stdin --token-ids --no-bos --no-special --max-tokens --temperature --top-k --top-p --min-p --repetition-penalty --seed --stop --ignore-eos --logit-bias --logprobs --threads --context-size --ubatch-size --kv-cache-keys --format --unbuffered --help --version --verbose --quiet --color --progress --log-file" ;;
+        inspect) words=" --model --no-mmap --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        tokenize) words=" --model --no-mmap --text --prompt-file --stdin --no-bos --no-special --ids --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        logits) words=" --model --no-mmap --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-cache-keys --top-k --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        embed) words=" --model --no-mmap --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-cache-keys --per-token --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        cpu) words=" --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        completion) words="bash zsh fish --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        help) words="run inspect tokenize logits embed cpu completion help version --man --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        version) words=" --features --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        "") words="run inspect tokenize logits embed cpu completion help version --help --version" ;;
+    esac
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+    [[ $word != -* && -n $command ]] && COMPREPLY+=($(compgen -f -- "$word"))
+}
+complete -o filenames -F _cera cera

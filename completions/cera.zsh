@@ -1,0 +1,257 @@
+#compdef cera
+# zsh completion for cera, made by: cera completion zsh
+_cera() {
+    local -a commands
+    commands=(
+        'run:generate text from a prompt'
+        'inspect:show what is in a model file'
+        'tokenize:turn text into token ids'
+        'logits:show the scores of the next token'
+        'embed:turn text into a vector'
+        'cpu:show the processor and the threads that will be used'
+        'completion:print a completion script for a shell'
+        'help:explain cera or one of its commands'
+        'version:print the version'
+    )
+    if (( CURRENT == 2 )); then
+        _describe command commands
+        return
+    fi
+    local command=$words[2]
+    shift words
+    (( CURRENT-- ))
+    case $command in
+        run)
+            _arguments \
+                '-m[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '--model[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '--no-mmap[read the file into memory instead of mapping it]' \
+                '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '-f[read the text from a file, without its last newline]:FILE:_files' \
+                '--prompt-file[read the text from a file, without its last newline]:FILE:_files' \
+                '--stdin[put standard input after the text, with an empty line between]' \
+                '--token-ids[use these token ids (1,2,3), and nothing else, as the prompt]:IDS:' \
+                '--no-bos[do not add the start token]' \
+                '--no-special[treat text that spells a control token as plain text]' \
+                '-n[at most this many tokens; -1\: until the model or the context ends (default 256)]:N:' \
+                '--max-tokens[at most this many tokens; -1\: until the model or the context ends (default 256)]:N:' \
+                '--temperature[flatness of the distribution; 0 or less\: always the best token (default 0.7)]:T:' \
+                '--top-k[keep the K best tokens; 0\: all (default 40)]:K:' \
+                '--top-p[keep the best tokens whose probabilities add up to P (default 0.9)]:P:' \
+                '--min-p[drop tokens less probable than P times the best (default 0.05)]:P:' \
+                '--repetition-penalty[weaken tokens that were generated already; 1\: off (default 1.1)]:R:' \
+                '--seed[start of the random numbers\: the same seed gives the same text (default\: random)]:N:' \
+                '*--stop[end before this text; up to 16, taken literally (no \\n escapes)]:TEXT:' \
+                '--ignore-eos[never choose the model'\''s end tokens]' \
+                '*--logit-bias[add B to the logit of token ID; -inf bans it]:ID=B:' \
+                '--logprobs[with --format json\: log-probability of each token and of N alternatives]:N:' \
+                '-t[threads; 0\: as many as suit this machine (default 0)]:N:' \
+                '--threads[threads; 0\: as many as suit this machine (default 0)]:N:' \
+                '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
+                '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
+                '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
+                '--kv-cache-keys[type of cached keys and values (default f16)]:f32|f16:(f32 f16)' \
+                '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
+                '--unbuffered[write each token at once, to a pipe too]' \
+                '-h[show this help]' \
+                '--help[show this help]' \
+                '-V[print the version]' \
+                '--version[print the version]' \
+                '*-v[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '*--verbose[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '-q[errors only on standard error]' \
+                '--quiet[errors only on standard error]' \
+                '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
+                '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
+                '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
+                '*:model:_files'
+            ;;
+        inspect)
+            _arguments \
+                '-m[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '--model[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '--no-mmap[read the file into memory instead of mapping it]' \
+                '--json[print JSON]' \
+                '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
+                '-h[show this help]' \
+                '--help[show this help]' \
+                '-V[print the version]' \
+                '--version[print the version]' \
+                '*-v[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '*--verbose[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '-q[errors only on standard error]' \
+                '--quiet[errors only on standard error]' \
+                '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
+                '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
+                '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
+                '*:model:_files'
+            ;;
+        tokenize)
+            _arguments \
+                '-m[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '--model[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '--no-mmap[read the file into memory instead of mapping it]' \
+                '-t[text; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '--text[text; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '-f[read the text from a file, without its last newline]:FILE:_files' \
+                '--prompt-file[read the text from a file, without its last newline]:FILE:_files' \
+                '--stdin[put standard input after the text, with an empty line between]' \
+                '--no-bos[do not add the start token]' \
+                '--no-special[treat text that spells a control token as plain text]' \
+                '--ids[print the ids separated by spaces]' \
+                '--json[print JSON]' \
+                '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
+                '-h[show this help]' \
+                '--help[show this help]' \
+                '-V[print the version]' \
+                '--version[print the version]' \
+                '*-v[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '*--verbose[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '-q[errors only on standard error]' \
+                '--quiet[errors only on standard error]' \
+                '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
+                '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
+                '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
+                '*:model:_files'
+            ;;
+        logits)
+            _arguments \
+                '-m[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '--model[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '--no-mmap[read the file into memory instead of mapping it]' \
+                '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '-f[read the text from a file, without its last newline]:FILE:_files' \
+                '--prompt-file[read the text from a file, without its last newline]:FILE:_files' \
+                '--stdin[put standard input after the text, with an empty line between]' \
+                '--token-ids[use these token ids (1,2,3), and nothing else, as the prompt]:IDS:' \
+                '--no-bos[do not add the start token]' \
+                '--no-special[treat text that spells a control token as plain text]' \
+                '-t[threads; 0\: as many as suit this machine (default 0)]:N:' \
+                '--threads[threads; 0\: as many as suit this machine (default 0)]:N:' \
+                '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
+                '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
+                '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
+                '--kv-cache-keys[type of cached keys and values (default f16)]:f32|f16:(f32 f16)' \
+                '--top-k[print the K largest, in descending order; 0\: all (default 0)]:K:' \
+                '--json[print JSON]' \
+                '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
+                '-h[show this help]' \
+                '--help[show this help]' \
+                '-V[print the version]' \
+                '--version[print the version]' \
+                '*-v[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '*--verbose[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '-q[errors only on standard error]' \
+                '--quiet[errors only on standard error]' \
+                '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
+                '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
+                '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
+                '*:model:_files'
+            ;;
+        embed)
+            _arguments \
+                '-m[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '--model[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '--no-mmap[read the file into memory instead of mapping it]' \
+                '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '-f[read the text from a file, without its last newline]:FILE:_files' \
+                '--prompt-file[read the text from a file, without its last newline]:FILE:_files' \
+                '--stdin[put standard input after the text, with an empty line between]' \
+                '--token-ids[use these token ids (1,2,3), and nothing else, as the prompt]:IDS:' \
+                '--no-bos[do not add the start token]' \
+                '--no-special[treat text that spells a control token as plain text]' \
+                '-t[threads; 0\: as many as suit this machine (default 0)]:N:' \
+                '--threads[threads; 0\: as many as suit this machine (default 0)]:N:' \
+                '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
+                '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
+                '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
+                '--kv-cache-keys[type of cached keys and values (default f16)]:f32|f16:(f32 f16)' \
+                '--per-token[print a vector for each token instead of their mean]' \
+                '--json[print JSON]' \
+                '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
+                '-h[show this help]' \
+                '--help[show this help]' \
+                '-V[print the version]' \
+                '--version[print the version]' \
+                '*-v[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '*--verbose[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '-q[errors only on standard error]' \
+                '--quiet[errors only on standard error]' \
+                '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
+                '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
+                '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
+                '*:model:_files'
+            ;;
+        cpu)
+            _arguments \
+                '--json[print JSON]' \
+                '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
+                '-h[show this help]' \
+                '--help[show this help]' \
+                '-V[print the version]' \
+                '--version[print the version]' \
+                '*-v[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '*--verbose[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '-q[errors only on standard error]' \
+                '--quiet[errors only on standard error]' \
+                '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
+                '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
+                '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
+                '*:model:_files'
+            ;;
+        completion)
+            _arguments \
+                '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
+                '-h[show this help]' \
+                '--help[show this help]' \
+                '-V[print the version]' \
+                '--version[print the version]' \
+                '*-v[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '*--verbose[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '-q[errors only on standard error]' \
+                '--quiet[errors only on standard error]' \
+                '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
+                '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
+                '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
+                '*:word:(bash zsh fish)'
+            ;;
+        help)
+            _arguments \
+                '--man[print the manual page, cera(1), as roff]' \
+                '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
+                '-h[show this help]' \
+                '--help[show this help]' \
+                '-V[print the version]' \
+                '--version[print the version]' \
+                '*-v[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '*--verbose[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '-q[errors only on standard error]' \
+                '--quiet[errors only on standard error]' \
+                '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
+                '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
+                '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
+                '*:word:(run inspect tokenize logits embed cpu completion help version)'
+            ;;
+        version)
+            _arguments \
+                '--features[also print what this build contains]' \
+                '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
+                '-h[show this help]' \
+                '--help[show this help]' \
+                '-V[print the version]' \
+                '--version[print the version]' \
+                '*-v[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '*--verbose[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '-q[errors only on standard error]' \
+                '--quiet[errors only on standard error]' \
+                '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
+                '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
+                '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
+                '*:model:_files'
+            ;;
+    esac
+}
+_cera "$@"

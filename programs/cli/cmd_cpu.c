@@ -1,0 +1,58 @@
+/* cpu: what was found about the processor, and why so many threads. */
+#include "cera.h"
+#include "cli/cli.h"
+#include "cli/cpu_text.h"
+#include "cli/inputs.h"
+#include "cli/out.h"
+#include "cli/report.h"
+
+#include <string.h>
+
+void cpu_text(const cera_cpu_info *cpu, bytes *out)
+{
+    bytes_printf(out, "cpu: tier=%s [%s]\n", cpu->tier, cpu->features);
+    bytes_printf(out, "cores: logical=%d allowed=%d performance=%d efficiency=%d numa=%d",
+                 cpu->n_logical, cpu->n_allowed, cpu->n_performance, cpu->n_efficiency,
+                 cpu->n_numa);
+    if (cpu->quota > 0)
+        bytes_printf(out, " quota=%.2f", cpu->quota);
+    bytes_printf(out, " l2=%llu l3=%llu threads=%d (%s)\n", (unsigned long long)cpu->l2_bytes,
+                 (unsigned long long)cpu->l3_bytes, cpu->n_threads, cpu->why);
+}
+
+static json_t *feature_list(const char *features)
+{
+    json_t *list = json_array();
+    for (const char *p = features; *p != '\0';) {
+        size_t n = strcspn(p, " ");
+        if (n > 0)
+            json_array_append_new(list, json_text(p, n));
+        p += n + (p[n] == ' ');
+    }
+    return list;
+}
+
+int command_CPU(const cli_args *args)
+{
+    if (args->n_positional > 0)
+        return report_error(EXIT_USAGE, "cera cpu takes no arguments", NULL, "cera cpu");
+    cera_host host;
+    model_host(&host);
+    cera_cpu_info cpu;
+    cera_cpu_get_info(&host, &cpu);
+    if (!wants_json(args)) {
+        bytes text = { 0 };
+        cpu_text(&cpu, &text);
+        out_write(text.data, text.size);
+        bytes_done(&text);
+        return EXIT_OK;
+    }
+    json_t *cores = json_pack("{s:i, s:i, s:i, s:i}", "perf", cpu.n_performance, "eff",
+                              cpu.n_efficiency, "logical", cpu.n_logical, "allowed", cpu.n_allowed);
+    out_json(json_pack("{s:s, s:s, s:o, s:o, s:o, s:i, s:I, s:I, s:i, s:s}", "schema", "cera.cpu/1",
+                       "tier", cpu.tier, "features", feature_list(cpu.features), "cores", cores,
+                       "quota", cpu.quota > 0 ? json_real(cpu.quota) : json_null(), "numa",
+                       cpu.n_numa, "l2", (json_int_t)cpu.l2_bytes, "l3", (json_int_t)cpu.l3_bytes,
+                       "threads", cpu.n_threads, "why", cpu.why));
+    return EXIT_OK;
+}

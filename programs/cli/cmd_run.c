@@ -1,0 +1,347 @@
+/* run: a prompt in, text out, as it comes. */
+#define _DEFAULT_SOURCE
+#include "cera.h"
+#include "cli/cli.h"
+#include "cli/inputs.h"
+#include "cli/interrupt.h"
+#include "cli/out.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "common/bytes.h"
+#include "common/number.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The run's own state: what the sink collects, and what is printed at the end. */
+typedef struct run_state {
+    const cli_args *args;
+    const char *path;
+    bool json;
+    const cera_vocab *vocab;
+    bytes text;       /* with JSON only */
+    char last;        /* the last byte written */
+    json_t *tokens;   /* with JSON only */
+    json_t *logprobs; /* with --logprobs only */
+    cera_generate_options options;
+    cera_summary summary;
+    double prompt_ms;
+} run_state;
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+static int parse_bias(const char *text, cera_logit_bias *out)
+{
+    const char *equals = strchr(text, '=');
+    bytes id_text = { 0 };
+    bytes_append(&id_text, text, equals != NULL ? (size_t)(equals - text) : strlen(text));
+    int64_t id = -1;
+    double bias = NAN;
+    bool good = equals != NULL && number_parse_i64(id_text.data, &id) && id >= 0 &&
+                id <= INT32_MAX && number_parse_real(equals + 1, &bias) && !isnan(bias) &&
+                (float)bias < INFINITY;
+    bytes_done(&id_text);
+    if (good) {
+        *out = (cera_logit_bias){ (int32_t)id, (float)bias };
+        return EXIT_OK;
+    }
+    bytes what = { 0 };
+    bytes_printf(&what, "--logit-bias has a value that it does not take: \"%s\"", text);
+    report_error(EXIT_USAGE, what.data, "expected ID=B, a token id and a number (or -inf)",
+                 "--logit-bias 42=-inf");
+    bytes_done(&what);
+    return EXIT_USAGE;
+}
+
+static uint64_t random_seed(void)
+{
+    uint64_t seed;
+    if (getentropy(&seed, sizeof(seed)) != 0)
+        seed = (uint64_t)getpid() * UINT64_C(0x9E3779B97F4A7C15);
+    return seed;
+}
+
+/* stop and bias point to arrays with room for all that is repeated on the command line. */
+static int read_sampling(const cli_args *args, const char **stop, cera_logit_bias *bias,
+                         cera_generate_options *out)
+{
+    const option_value *values = args->option;
+    cera_generate_options_init(out);
+    if (is_set(args, OPT_MAX_TOKENS))
+        out->max_tokens = (int)values[OPT_MAX_TOKENS].integer;
+    if (is_set(args, OPT_TEMPERATURE))
+        out->temperature = (float)values[OPT_TEMPERATURE].real;
+    if (is_set(args, OPT_TOP_K))
+        out->top_k = (int)values[OPT_TOP_K].integer;
+    if (is_set(args, OPT_TOP_P))
+        out->top_p = (float)values[OPT_TOP_P].real;
+    if (is_set(args, OPT_MIN_P))
+        out->min_p = (float)values[OPT_MIN_P].real;
+    if (is_set(args, OPT_REPETITION_PENALTY))
+        out->repetition_penalty = (float)values[OPT_REPETITION_PENALTY].real;
+    out->seed = is_set(args, OPT_SEED) ? values[OPT_SEED].seed : random_seed();
+    out->ignore_eos = is_set(args, OPT_IGNORE_EOS);
+    out->n_logprobs = (int)values[OPT_LOGPROBS].integer;
+    out->stop = stop;
+    out->bias = bias;
+    for (size_t i = 0; i < args->n_repeated; i++) {
+        const char *text = args->repeated[i].text;
+        if (args->repeated[i].id == OPT_STOP) {
+            stop[out->n_stop++] = text;
+        } else {
+            int code = parse_bias(text, &bias[out->n_bias]);
+            if (code != EXIT_OK)
+                return code;
+            out->n_bias++;
+        }
+    }
+    if (out->n_logprobs > 0 && !wants_envelope(args))
+        return report_error(EXIT_USAGE, "--logprobs needs a place to go",
+                            "standard output carries only the text", "--format json");
+    return EXIT_OK;
+}
+
+/* ---- sink -------------------------------------------------------------------------------- */
+
+static int on_text(void *user, const char *text, size_t n)
+{
+    run_state *run = user;
+    if (run->json) {
+        bytes_append(&run->text, text, n);
+        return 0;
+    }
+    if (n > 0)
+        run->last = text[n - 1];
+    return out_write(text, n) ? 0 : 1;
+}
+
+/* {token, bytes} of an id, as in the answers of OpenAI's service. */
+static json_t *describe_token(const run_state *run, int32_t id, float logprob)
+{
+    size_t n = 0;
+    const char *piece = cera_vocab_piece(run->vocab, id, &n);
+    json_t *raw = json_array();
+    for (size_t i = 0; piece != NULL && i < n; i++)
+        json_array_append_new(raw, json_integer((unsigned char)piece[i]));
+    return json_pack("{s:i, s:o, s:o, s:o}", "id", (int)id, "token",
+                     json_text(piece != NULL ? piece : "", piece != NULL ? n : 0), "logprob",
+                     json_number((double)logprob), "bytes", raw);
+}
+
+static int on_token(void *user, const cera_token_info *token)
+{
+    run_state *run = user;
+    json_array_append_new(run->tokens, json_integer(token->id));
+    if (run->logprobs == NULL)
+        return 0;
+    json_t *top = json_array();
+    for (int i = 0; i < token->n_top; i++)
+        json_array_append_new(top, describe_token(run, token->top[i].id, token->top[i].logprob));
+    json_t *entry = describe_token(run, token->id, token->logprob);
+    json_object_set_new(entry, "top_logprobs", top);
+    json_array_append_new(run->logprobs, entry);
+    return 0;
+}
+
+/* ---- remarks and results ----------------------------------------------------------------- */
+
+static void tell_start(const cera_engine *engine, const cera_generate_options *options,
+                       size_t n_ids)
+{
+    cera_engine_info info;
+    cera_engine_get_info(engine, &info);
+    report_note(1, "Model: %s | %d layers | hidden=%d | %s | %.1fM parameters | loaded in %.1f ms",
+                info.arch, info.n_layer, info.n_embd, info.quant, (double)info.n_params / 1e6,
+                info.load_ms);
+    report_note(1, "Runtime: %d threads | %s | context %d", info.n_threads, info.cpu_tier,
+                info.context_size);
+    report_note(1,
+                "Sampling: temperature=%g top-k=%d top-p=%g min-p=%g repetition-penalty=%g "
+                "max-tokens=%d seed=%llu",
+                (double)options->temperature, options->top_k, (double)options->top_p,
+                (double)options->min_p, (double)options->repetition_penalty, options->max_tokens,
+                (unsigned long long)options->seed);
+    report_note(1, "Prompt tokens: %zu", n_ids);
+}
+
+static double per_second(size_t n, double ms)
+{
+    return ms > 0.0 ? (double)n * 1000.0 / ms : 0.0;
+}
+
+static void tell_end(const run_state *run, size_t n_ids)
+{
+    const cera_summary *summary = &run->summary;
+    /* The end of the text that is not the model's own choice is worth a word. */
+    if (summary->finish == CERA_FINISH_LENGTH && run->options.max_tokens != 0)
+        report_note(0, "cera: stopped after %zu tokens (--max-tokens)", summary->n_generated);
+    if (summary->finish == CERA_FINISH_CONTEXT)
+        report_note(0, "cera: stopped after %zu tokens: the context is full (--context-size)",
+                    summary->n_generated);
+    report_note(1, "%s", "");
+    report_note(1, "---");
+    report_note(1, "Prompt tokens: %zu", n_ids);
+    report_note(1, "Generated tokens: %zu", summary->n_generated);
+    report_note(1, "Prefill: %.1f tok/s", per_second(n_ids, run->prompt_ms));
+    report_note(1, "Decode: %.1f tok/s", per_second(summary->n_generated, summary->generate_ms));
+    report_note(1, "Finish: %s", cera_finish_name(summary->finish));
+}
+
+/* Jansson's integers are signed, a seed is not: it is written behind the document's last member. */
+static void print_document(json_t *root, uint64_t seed)
+{
+    char *text = root != NULL
+                     ? json_dumps(root, JSON_PRESERVE_ORDER | JSON_COMPACT | JSON_REAL_PRECISION(9))
+                     : NULL;
+    json_decref(root);
+    if (text == NULL) {
+        bytes_no_memory();
+        return;
+    }
+    bytes tail = { 0 };
+    bytes_printf(&tail, ",\"seed\":%llu}\n", (unsigned long long)seed);
+    out_write(text, strlen(text) - 1);
+    out_write(tail.data, tail.size);
+    bytes_done(&tail);
+    free(text);
+}
+
+static void print_json(run_state *run, const cera_engine *engine, size_t n_ids)
+{
+    cera_engine_info info;
+    cera_engine_get_info(engine, &info);
+    const cera_summary *summary = &run->summary;
+    json_t *root =
+        json_pack("{s:s, s:o, s:o, s:o, s:s}", "schema", "cera.run/1", "model",
+                  json_text(run->path, strlen(run->path)), "text",
+                  json_text(run->text.size > 0 ? run->text.data : "", run->text.size), "tokens",
+                  run->tokens, "finish_reason", cera_finish_name(summary->finish));
+    if (run->logprobs != NULL)
+        json_object_set_new(root, "logprobs", json_pack("{s:o}", "content", run->logprobs));
+    json_object_set_new(root, "usage",
+                        json_pack("{s:I, s:I, s:i}", "prompt_tokens", (json_int_t)n_ids,
+                                  "completion_tokens", (json_int_t)summary->n_generated,
+                                  "cached_tokens", 0));
+    json_object_set_new(root, "timings",
+                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "load_ms", info.load_ms,
+                                  "prompt_ms", run->prompt_ms, "prompt_per_second",
+                                  per_second(n_ids, run->prompt_ms), "predicted_ms",
+                                  summary->generate_ms, "predicted_per_second",
+                                  per_second(summary->n_generated, summary->generate_ms), "ttft_ms",
+                                  run->prompt_ms + summary->first_token_ms));
+    print_document(root, run->options.seed);
+}
+
+/* ---- the work ---------------------------------------------------------------------------- */
+
+/* On a terminal a long prompt is computed in parts, so that a bar can move. The bits are the
+ * same. */
+static cera_status append_prompt(const cli_args *args, cera_session *session, const prompt *text,
+                                 size_t context_size, cera_error *err)
+{
+    enum { PART = 512 };
+    progress bar;
+    progress_start(&bar, args, "prompt");
+    size_t part = bar.mode == PROGRESS_NONE || text->n_ids > context_size ? text->n_ids : PART;
+    if (part == 0)
+        return cera_session_append_ids(session, text->ids, text->n_ids, err);
+    cera_status status = CERA_OK;
+    for (size_t done = 0; done < text->n_ids && status == CERA_OK;) {
+        size_t n = text->n_ids - done < part ? text->n_ids - done : part;
+        status = cera_session_append_ids(session, text->ids + done, n, err);
+        done += n;
+        if (status == CERA_OK)
+            progress_set(&bar, done, text->n_ids);
+    }
+    progress_end(&bar);
+    return status;
+}
+
+/* The session is open and the ids are there: compute, generate, print. */
+static int generate(run_state *run, const cera_engine *engine, cera_session *session,
+                    const prompt *text)
+{
+    cera_engine_info info;
+    cera_engine_get_info(engine, &info);
+    tell_start(engine, &run->options, text->n_ids);
+    cera_error err;
+    cera_status status = append_prompt(run->args, session, text, (size_t)info.context_size, &err);
+    if (status == CERA_E_CANCELLED)
+        return interrupt_exit_code();
+    if (status == CERA_E_CONTEXT)
+        return report_failure(WHILE_RUNNING, "the prompt does not fit the context", &err);
+    if (status != CERA_OK)
+        return report_failure(WHILE_RUNNING, "cannot compute the prompt", &err);
+
+    cera_sink sink = { .on_text = on_text, .on_token = run->json ? on_token : NULL, .user = run };
+    status = cera_session_generate(session, &run->options, &sink, &run->summary, &err);
+    int code = EXIT_OK;
+    if (status != CERA_OK)
+        code = report_failure(WHILE_RUNNING, "cannot generate text", &err);
+    run->prompt_ms = run->summary.prompt_ms;
+    if (status == CERA_OK && run->json) {
+        print_json(run, engine, text->n_ids);
+        run->tokens = run->logprobs = NULL; /* they went into the document */
+    } else if (out_is_terminal() && run->last != '\n' && !run->json) {
+        out_text("\n");
+    }
+    if (code == EXIT_OK)
+        code = out_finish();
+    if (status == CERA_OK && code == EXIT_OK)
+        tell_end(run, text->n_ids);
+    return interrupt_exit_code() != 0 ? interrupt_exit_code() : code;
+}
+
+static int run_engine(run_state *run, cera_engine *engine, prompt *text)
+{
+    run->vocab = cera_engine_vocab(engine);
+    int code = prompt_encode(run->args, run->vocab, text);
+    if (code != EXIT_OK)
+        return code;
+    if (text->n_ids == 0)
+        return report_error(EXIT_USAGE, "the prompt is empty", "it has no tokens to continue",
+                            command_table[CMD_RUN].example);
+    cera_session *session = NULL;
+    cera_error err;
+    if (cera_session_new(engine, NULL, &session, &err) != CERA_OK)
+        return report_failure(WHILE_RUNNING, "cannot start a session", &err);
+    interrupt_watch(session);
+    code = generate(run, engine, session, text);
+    interrupt_watch(NULL);
+    cera_session_free(session);
+    return code;
+}
+
+int command_RUN(const cli_args *args)
+{
+    run_state run = { .args = args, .json = wants_envelope(args) };
+    int code = model_path(args, &run.path);
+    if (code != EXIT_OK)
+        return code;
+    const char **stop = bytes_alloc(args->n_repeated, sizeof(*stop));
+    cera_logit_bias *bias = bytes_alloc(args->n_repeated, sizeof(*bias));
+    prompt text = { 0 };
+    cera_engine *engine = NULL;
+    code = read_sampling(args, stop, bias, &run.options);
+    if (code == EXIT_OK)
+        code = prompt_read(args, OPT_PROMPT, &text);
+    if (code == EXIT_OK)
+        code = model_open_engine(args, run.path, &engine);
+    if (code == EXIT_OK) {
+        run.tokens = run.json ? json_array() : NULL;
+        run.logprobs = run.options.n_logprobs > 0 ? json_array() : NULL;
+        code = run_engine(&run, engine, &text);
+    }
+    json_decref(run.tokens);
+    json_decref(run.logprobs);
+    bytes_done(&run.text);
+    cera_engine_close(engine);
+    prompt_done(&text);
+    free(stop);
+    free(bias);
+    return code;
+}

@@ -1,0 +1,297 @@
+#define _DEFAULT_SOURCE
+#include "cli/inputs.h"
+
+#include "cli/help.h"
+#include "cli/report.h"
+#include "common/bytes.h"
+#include "common/number.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool wants_envelope(const cli_args *args)
+{
+    const option_value *format = &args->option[OPT_FORMAT];
+    return format->count > 0 && strcmp(format->text, "text") != 0;
+}
+
+bool wants_json(const cli_args *args)
+{
+    return wants_envelope(args) || is_set(args, OPT_JSON);
+}
+
+/* ---- model ------------------------------------------------------------------------------- */
+
+int model_path(const cli_args *args, const char **path)
+{
+    const option_value *option = &args->option[OPT_MODEL];
+    const char *example = command_table[args->command].example;
+    if (args->n_positional > 1) {
+        bytes what = { 0 };
+        bytes_printf(&what, "unexpected argument %s", args->positional[1]);
+        report_error(EXIT_USAGE, what.data, "one model is expected; a text goes behind -p",
+                     example);
+        bytes_done(&what);
+        return EXIT_USAGE;
+    }
+    if (args->n_positional == 1 && option->source == FROM_COMMAND_LINE)
+        return report_error(EXIT_USAGE, "two models are named",
+                            "one is named by -m, one by a word without option", example);
+    *path = args->n_positional == 1 ? args->positional[0] : option->text;
+    if (*path == NULL || (*path)[0] == '\0')
+        return report_error(EXIT_USAGE, "no model is named",
+                            "expected a path or builtin:tiny, as a word or behind -m", example);
+    return EXIT_OK;
+}
+
+cera_source model_source(const cli_args *args, const char *path)
+{
+    return (cera_source){ .path = path, .no_mmap = is_set(args, OPT_NO_MMAP) };
+}
+
+static void library_says(void *ctx, int level, const char *text)
+{
+    (void)ctx;
+    if (level == 0)
+        report_warning(text);
+    else
+        report_note(2, "%s", text);
+}
+
+void model_host(cera_host *host)
+{
+    cera_host_init(host);
+    host->log = library_says;
+}
+
+int model_failed(const char *path, const cera_error *err)
+{
+    bytes what = { 0 };
+    bytes_printf(&what, "cannot open the model %s", path);
+    int code = report_failure(WHILE_OPENING, what.data, err);
+    bytes_done(&what);
+    return code;
+}
+
+int model_open_engine(const cli_args *args, const char *path, cera_engine **out)
+{
+    cera_host host;
+    model_host(&host);
+    cera_engine_options options;
+    cera_engine_options_init(&options);
+    options.host = &host;
+    options.n_threads = (int)args->option[OPT_THREADS].integer;
+    options.context_size = (int)args->option[OPT_CONTEXT_SIZE].integer;
+    if (is_set(args, OPT_UBATCH_SIZE)) {
+        int64_t size = args->option[OPT_UBATCH_SIZE].integer;
+        options.chunk_size = size == 0 ? (int)option_table[OPT_UBATCH_SIZE].max : (int)size;
+    }
+    if (is_set(args, OPT_KV_CACHE_KEYS) && strcmp(args->option[OPT_KV_CACHE_KEYS].text, "f32") == 0)
+        options.kv_type = CERA_KV_F32;
+    options.cpu_tier = args->option[OPT_CPU_TIER].text;
+
+    cera_source source = model_source(args, path);
+    cera_error err;
+    if (cera_engine_open_source(&source, &options, out, &err) != CERA_OK)
+        return model_failed(path, &err);
+    return EXIT_OK;
+}
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+/* Reads a descriptor to its end. */
+static int read_all(int fd, const char *name, bytes *out)
+{
+    char part[1 << 16];
+    for (;;) {
+        ssize_t n = read(fd, part, sizeof(part));
+        if (n > 0) {
+            bytes_append(out, part, (size_t)n);
+        } else if (n == 0) {
+            return EXIT_OK;
+        } else if (errno != EINTR) {
+            bytes what = { 0 };
+            bytes_printf(&what, "cannot read %s", name);
+            report_error(EXIT_RUNTIME, what.data, strerror(errno), NULL);
+            bytes_done(&what);
+            return EXIT_RUNTIME;
+        }
+    }
+}
+
+static int read_file(const char *path, bytes *out)
+{
+    if (strcmp(path, "-") == 0)
+        return read_all(STDIN_FILENO, "standard input", out);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        bytes what = { 0 };
+        bytes_printf(&what, "cannot open the prompt file %s", path);
+        report_error(EXIT_RUNTIME, what.data, strerror(errno), "check the path behind -f");
+        bytes_done(&what);
+        return EXIT_RUNTIME;
+    }
+    int code = read_all(fd, path, out);
+    close(fd);
+    if (out->size > 0 && out->data[out->size - 1] == '\n')
+        out->data[--out->size] = '\0';
+    return code;
+}
+
+static int parse_ids(const char *text, prompt *out)
+{
+    out->ids = bytes_alloc(strlen(text) / 2 + 1, sizeof(int32_t));
+    bytes part = { 0 };
+    const char *p = text;
+    for (bool more = true; more;) {
+        size_t n = strcspn(p, ",");
+        size_t begin = strspn(p, " ");
+        size_t end = n;
+        while (end > begin && p[end - 1] == ' ')
+            end--;
+        part.size = 0;
+        bytes_append(&part, p + begin, end > begin ? end - begin : 0);
+        int64_t id;
+        if (!number_parse_i64(part.data, &id) || id < 0 || id > INT32_MAX) {
+            bytes what = { 0 };
+            bytes_printf(&what, "--token-ids has a value that it does not take: \"%s\"", part.data);
+            report_error(EXIT_USAGE, what.data,
+                         "expected whole numbers from 0 up, separated by commas",
+                         "--token-ids 1,2,3");
+            bytes_done(&what);
+            bytes_done(&part);
+            return EXIT_USAGE;
+        }
+        out->ids[out->n_ids++] = (int32_t)id;
+        more = p[n] == ',';
+        p += n + 1;
+    }
+    bytes_done(&part);
+    return EXIT_OK;
+}
+
+/* Nobody has given a text and nobody can: show how to. */
+static int show_usage(const cli_args *args)
+{
+    if (wants_envelope(args))
+        return report_error(EXIT_USAGE, "no text is given", NULL,
+                            command_table[args->command].example);
+    bytes text = { 0 };
+    help_short(args->command, &text);
+    fputs(text.data, stderr);
+    bytes_done(&text);
+    return EXIT_USAGE;
+}
+
+int prompt_read(const cli_args *args, option_id option, prompt *out)
+{
+    *out = (prompt){ 0 };
+    const option_value *text = &args->option[option];
+    const option_value *file = &args->option[OPT_PROMPT_FILE];
+    const option_value *ids = &args->option[OPT_TOKEN_IDS];
+    bool extra_stdin = is_set(args, OPT_STDIN);
+
+    /* A source on the command line puts those of the environment aside. */
+    value_source strongest = text->source > file->source ? text->source : file->source;
+    strongest = ids->source > strongest ? ids->source : strongest;
+    bool has_text = text->count > 0 && text->source == strongest;
+    bool has_file = file->count > 0 && file->source == strongest;
+    if (ids->count > 0 && ids->source == strongest) {
+        if (has_text || has_file || extra_stdin)
+            report_warning("--token-ids takes the place of the other prompt");
+        return parse_ids(ids->text, out);
+    }
+    if (has_text && has_file)
+        return report_error(EXIT_USAGE, "two texts are given",
+                            "one is given as an option, one as a file", "one of the two");
+
+    bytes buf = { 0 };
+    bytes_append(&buf, "", 0);
+    int code = EXIT_OK;
+    bool from_stdin = false;
+    if (has_text && strcmp(text->text, "-") != 0) {
+        bytes_text(&buf, text->text);
+    } else if (has_file) {
+        from_stdin = strcmp(file->text, "-") == 0;
+        code = read_file(file->text, &buf);
+    } else if (has_text || extra_stdin || isatty(STDIN_FILENO) != 1) {
+        from_stdin = true;
+        code = read_all(STDIN_FILENO, "standard input", &buf);
+    } else {
+        bytes_done(&buf);
+        return show_usage(args);
+    }
+    if (code == EXIT_OK && extra_stdin && !from_stdin) {
+        bytes_text(&buf, "\n\n");
+        code = read_all(STDIN_FILENO, "standard input", &buf);
+    }
+    /* Nothing at all came, and nobody said that it should be so. */
+    if (code == EXIT_OK && from_stdin && buf.size == 0)
+        code = report_error(EXIT_USAGE, "no text is given", "standard input is empty",
+                            command_table[args->command].example);
+    out->text = buf.data;
+    out->size = buf.size;
+    if (code != EXIT_OK)
+        prompt_done(out);
+    return code;
+}
+
+/* The ids of the text. The start token is put in front here and not by the library, because a text
+ * that spells it already should not have it twice. */
+static int encode_text(const cli_args *args, const cera_vocab *vocab, prompt *p)
+{
+    cera_encode_options options;
+    cera_encode_options_init(&options);
+    options.add_bos = false;
+    options.parse_special = !is_set(args, OPT_NO_SPECIAL);
+    int32_t *ids = NULL;
+    size_t n_ids = 0;
+    cera_error err;
+    if (cera_vocab_encode(vocab, p->text, p->size, &options, &ids, &n_ids, &err) != CERA_OK)
+        return report_failure(WHILE_RUNNING, "cannot turn the text into tokens", &err);
+
+    cera_vocab_info info;
+    cera_vocab_get_info(vocab, &info);
+    bool add_bos = info.add_bos && info.bos >= 0 && !is_set(args, OPT_NO_BOS) &&
+                   !(n_ids > 0 && ids[0] == info.bos);
+    p->ids = bytes_alloc(n_ids + 1, sizeof(int32_t));
+    if (add_bos)
+        p->ids[p->n_ids++] = info.bos;
+    if (n_ids > 0)
+        memcpy(p->ids + p->n_ids, ids, n_ids * sizeof(int32_t));
+    p->n_ids += n_ids;
+    cera_vocab_free_ids(vocab, ids, n_ids);
+    return EXIT_OK;
+}
+
+int prompt_encode(const cli_args *args, const cera_vocab *vocab, prompt *p)
+{
+    if (p->text != NULL)
+        return encode_text(args, vocab, p);
+    cera_vocab_info info;
+    cera_vocab_get_info(vocab, &info);
+    for (size_t i = 0; i < p->n_ids; i++) {
+        if ((size_t)p->ids[i] >= info.n_tokens) {
+            bytes what = { 0 }, why = { 0 };
+            bytes_printf(&what, "--token-ids names a token that the model does not have: %ld",
+                         (long)p->ids[i]);
+            bytes_printf(&why, "expected ids from 0 to %zu", info.n_tokens - 1);
+            report_error(EXIT_USAGE, what.data, why.data, NULL);
+            bytes_done(&what);
+            bytes_done(&why);
+            return EXIT_USAGE;
+        }
+    }
+    return EXIT_OK;
+}
+
+void prompt_done(prompt *p)
+{
+    free(p->text);
+    free(p->ids);
+    *p = (prompt){ 0 };
+}

@@ -1,0 +1,37 @@
+/* What a command works on: the model it names and the text it is given. */
+#ifndef INPUTS_H
+#define INPUTS_H
+
+#include "cera.h"
+#include "cli/options.h"
+
+/* Every function that returns int gives 0, or an exit code after it has reported why. */
+
+/* The model's path, from --model or the positional word. */
+int model_path(const cli_args *args, const char **path);
+/* The source and host that the options ask for; path as from model_path. */
+cera_source model_source(const cli_args *args, const char *path);
+void model_host(cera_host *host);
+int model_open_engine(const cli_args *args, const char *path, cera_engine **out);
+/* Reports that opening `path` failed. */
+int model_failed(const char *path, const cera_error *err);
+
+/* The text or the ids, as they were given. */
+typedef struct prompt {
+    char *text; /* [size], NULL when ids were given */
+    size_t size;
+    int32_t *ids; /* [n_ids] */
+    size_t n_ids;
+} prompt;
+
+/* Reads the text of `option` (OPT_PROMPT or OPT_TEXT), a file or standard input. */
+int prompt_read(const cli_args *args, option_id option, prompt *out);
+/* Fills in the ids; ids that were given are checked against the vocabulary. */
+int prompt_encode(const cli_args *args, const cera_vocab *vocab, prompt *prompt);
+void prompt_done(prompt *prompt);
+
+/* What `--format` and `--json` ask for. */
+bool wants_envelope(const cli_args *args); /* --format json or jsonl */
+bool wants_json(const cli_args *args);     /* the same, or --json */
+
+#endif

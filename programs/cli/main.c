@@ -1,0 +1,104 @@
+/* cera: the program. Parses, prepares the streams, runs one command. */
+#include "cera.h"
+#include "cli/cli.h"
+#include "cli/help.h"
+#include "cli/interrupt.h"
+#include "cli/out.h"
+#include "cli/report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int (*const run_command[CMD_COUNT])(const cli_args *args) = {
+#define COMMAND(id, name, arguments, summary, description, example) [CMD_##id] = command_##id,
+#include "cli/commands.def"
+#undef COMMAND
+};
+
+static void end_without_memory(void)
+{
+    exit(report_error(EXIT_LIMIT, "out of memory", NULL, "a smaller model or a shorter text"));
+}
+
+/* Errors of the command line itself should have the asked form too, so look for it first. */
+static report_settings settings_before_parsing(int argc, char **argv)
+{
+    const char *format = getenv("CERA_FORMAT");
+    const char *color = getenv("CERA_COLOR");
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strncmp(argv[i], "--format=", 9) == 0)
+            format = argv[i] + 9;
+        else if (strcmp(argv[i], "--format") == 0 && i + 1 < argc)
+            format = argv[i + 1];
+        else if (strncmp(argv[i], "--color=", 8) == 0)
+            color = argv[i] + 8;
+        else if (strcmp(argv[i], "--color") == 0 && i + 1 < argc)
+            color = argv[i + 1];
+    }
+    return (report_settings){
+        .json = format != NULL && (strcmp(format, "json") == 0 || strcmp(format, "jsonl") == 0),
+        .color = color_wanted(color, STDERR_FILENO),
+    };
+}
+
+static int print_help(command_id command)
+{
+    bytes text = { 0 };
+    help_text(command, &text);
+    out_write(text.data, text.size);
+    bytes_done(&text);
+    return out_finish();
+}
+
+static int print_usage(void)
+{
+    bytes text = { 0 };
+    help_short(CMD_NONE, &text);
+    report_error(EXIT_USAGE, "no command is named", NULL, command_table[CMD_RUN].example);
+    fputs(text.data, stderr);
+    bytes_done(&text);
+    return EXIT_USAGE;
+}
+
+static int run(int argc, char **argv)
+{
+    report_settings settings = settings_before_parsing(argc, argv);
+    report_start(&settings);
+    cli_args args;
+    int code = options_parse(argc, argv, &args);
+    if (code != EXIT_OK) {
+        options_done(&args);
+        return code;
+    }
+    settings.level = is_set(&args, OPT_QUIET) ? -1 : args.option[OPT_VERBOSE].count;
+    settings.log_file = args.option[OPT_LOG_FILE].text;
+    settings.color = color_wanted(args.option[OPT_COLOR].text, STDERR_FILENO);
+    if (!report_start(&settings)) {
+        options_done(&args);
+        return EXIT_RUNTIME;
+    }
+    out_start(is_set(&args, OPT_UNBUFFERED));
+    if (is_set(&args, OPT_HELP))
+        code = print_help(args.command);
+    else if (is_set(&args, OPT_VERSION))
+        code = command_VERSION(&args);
+    else if (args.command == CMD_NONE)
+        code = print_usage();
+    else
+        code = run_command[args.command](&args);
+    /* A failed write matters only when nothing worse has happened. */
+    int written = out_finish();
+    options_done(&args);
+    return code != EXIT_OK ? code : written;
+}
+
+int main(int argc, char **argv)
+{
+    bytes_no_memory = end_without_memory;
+    interrupt_start();
+    int code = run(argc, argv);
+    report_done();
+    return code;
+}

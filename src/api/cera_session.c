@@ -1,0 +1,132 @@
+/* cera_session: check arguments, forward. */
+#include "api/objects.h"
+
+void cera_session_options_init(cera_session_options *options)
+{
+    *options = (cera_session_options){ .size = sizeof *options };
+}
+
+void cera_generate_options_init(cera_generate_options *options)
+{
+    *options = (cera_generate_options){
+        .size = sizeof *options,
+        .max_tokens = 256,
+        .temperature = 0.7f,
+        .top_k = 40,
+        .top_p = 0.9f,
+        .min_p = 0.05f,
+        .repetition_penalty = 1.1f,
+    };
+}
+
+const char *cera_finish_name(cera_finish finish)
+{
+    static const char *const names[] = { "stop", "length", "context", "cancelled", "sink" };
+    return (size_t)finish < CR_COUNT(names) ? names[finish] : "?";
+}
+
+static cera_status want_session(const cera_session *session, cera_error *err)
+{
+    if (session)
+        return CERA_OK;
+    return cr_fail(err, CERA_E_ARG, "session: expected one, found NULL");
+}
+
+cera_status cera_session_new(cera_engine *engine, const cera_session_options *options,
+                             cera_session **out, cera_error *err)
+{
+    cera_session_options defaults;
+    cera_session_options_init(&defaults);
+    options = options ? options : &defaults;
+    if (!engine || !out)
+        return cr_fail(err, CERA_E_ARG, "session: expected an engine and out, found NULL");
+    if (options->size != sizeof *options)
+        return cr_fail(err, CERA_E_ARG, "session options size: expected %zu, found %zu",
+                       sizeof *options, options->size);
+    cr_host *host = &engine->core->host;
+    cera_session *session = cr_alloc_zero(host, CR_MEM_OBJECT, sizeof *session);
+    if (!session)
+        return cr_fail_nomem(err, sizeof *session, "the session");
+    cr_session_env env = cr_engine_env(engine->core);
+    cera_status status = cr_session_new(&env, options->context_size, &session->core, err);
+    if (status != CERA_OK) {
+        cr_free(host, CR_MEM_OBJECT, session, sizeof *session);
+        return status;
+    }
+    session->engine = cera_engine_retain(engine);
+    *out = session;
+    return CERA_OK;
+}
+
+void cera_session_free(cera_session *session)
+{
+    if (!session)
+        return;
+    cera_engine *engine = session->engine;
+    cr_session_free(session->core);
+    cr_free(&engine->core->host, CR_MEM_OBJECT, session, sizeof *session);
+    cera_engine_close(engine);
+}
+
+cera_status cera_session_append(cera_session *session, const cera_input *input, cera_error *err)
+{
+    CR_TRY(want_session(session, err));
+    if (!input || (input->text != NULL) == (input->ids != NULL))
+        return cr_fail(err, CERA_E_ARG, "input: expected either text or ids");
+    if (input->ids)
+        return cr_session_append_ids(session->core, input->ids, input->n_ids, err);
+    size_t n = input->n_text > 0 ? input->n_text : strlen(input->text);
+    return cr_session_append_text(session->core, (cr_str){ input->text, n }, input->parse_special,
+                                  !input->no_bos, err);
+}
+
+cera_status cera_session_append_text(cera_session *session, const char *text, cera_error *err)
+{
+    return cera_session_append(session, &(cera_input){ .text = text }, err);
+}
+
+cera_status cera_session_append_ids(cera_session *session, const int32_t *ids, size_t n,
+                                    cera_error *err)
+{
+    return cera_session_append(session, &(cera_input){ .ids = ids, .n_ids = n }, err);
+}
+
+cera_status cera_session_generate(cera_session *session, const cera_generate_options *options,
+                                  const cera_sink *sink, cera_summary *summary, cera_error *err)
+{
+    CR_TRY(want_session(session, err));
+    return cr_session_generate(session->core, options, sink, summary, err);
+}
+
+const float *cera_session_logits(const cera_session *session)
+{
+    return session ? cr_session_logits(session->core) : NULL;
+}
+
+const int32_t *cera_session_history(const cera_session *session, size_t *n)
+{
+    size_t count = 0;
+    const int32_t *history = session ? cr_session_history(session->core, &count) : NULL;
+    if (n)
+        *n = count;
+    return history;
+}
+
+size_t cera_session_position(const cera_session *session)
+{
+    size_t n;
+    cera_session_history(session, &n);
+    return n;
+}
+
+void cera_session_cancel(cera_session *session)
+{
+    if (session)
+        cr_session_cancel(session->core);
+}
+
+void cera_session_reset(cera_session *session)
+{
+    if (session)
+        cr_session_reset(session->core);
+}

@@ -1,0 +1,121 @@
+/* Public vocabulary functions: a source to a cr_vocab, and buffers to what callers get. */
+#include "api/objects.h"
+#include "engine/source.h"
+
+#include <assert.h>
+
+static cera_status read_source(const cera_source *source, cr_host *host, cr_vocab **out,
+                               cera_error *err)
+{
+    cr_gguf *file;
+    CR_TRY(cr_source_open(source, host, &file, err));
+    cera_status status = cr_vocab_new(file, host, out, err);
+    cr_gguf_close(file);
+    return status;
+}
+
+cera_status cera_vocab_open(const cera_source *source, const cera_host *host, cera_vocab **out,
+                            cera_error *err)
+{
+    if (out == NULL)
+        return cr_fail(err, CERA_E_ARG, "out: expected a place for the vocabulary, found NULL");
+    cr_host first; /* for the object itself, whose own host does not exist yet */
+    CR_TRY(cr_host_set(&first, host, err));
+    cera_vocab *vocab = cr_alloc_zero(&first, CR_MEM_OBJECT, sizeof *vocab);
+    if (vocab == NULL)
+        return cr_fail_nomem(err, sizeof *vocab, "the vocabulary");
+    vocab->host = &vocab->own_host;
+    cera_status status = cr_host_set(vocab->host, host, err);
+    if (status == CERA_OK)
+        status = read_source(source, vocab->host, &vocab->vocab, err);
+    if (status != CERA_OK) {
+        cr_free(&first, CR_MEM_OBJECT, vocab, sizeof *vocab);
+        return status;
+    }
+    *out = vocab;
+    return CERA_OK;
+}
+
+void cera_vocab_free(cera_vocab *vocab)
+{
+    if (vocab == NULL)
+        return;
+    assert(vocab->host == &vocab->own_host);
+    cr_vocab_free(vocab->vocab);
+    cera_allocator allocator = vocab->own_host.allocator;
+    allocator.release(allocator.ctx, vocab, sizeof *vocab);
+}
+
+void cera_encode_options_init(cera_encode_options *options)
+{
+    *options = (cera_encode_options){ .size = sizeof *options, .add_bos = true };
+}
+
+cera_status cera_vocab_encode(const cera_vocab *vocab, const char *text, size_t n,
+                              const cera_encode_options *options, int32_t **ids, size_t *n_ids,
+                              cera_error *err)
+{
+    if (vocab == NULL || ids == NULL || n_ids == NULL)
+        return cr_fail(err, CERA_E_ARG, "encode: expected a vocabulary, ids and n_ids, found NULL");
+    if (options != NULL && options->size != sizeof *options)
+        return cr_fail(err, CERA_E_ARG, "options.size: expected %zu, found %zu", sizeof *options,
+                       options->size);
+    if (text == NULL && n > 0)
+        return cr_fail(err, CERA_E_ARG, "text: expected %zu bytes, found NULL", n);
+
+    cr_buf buf;
+    cr_buf_init(&buf, vocab->host, CR_MEM_OBJECT);
+    cr_str str = { n > 0 ? text : "", n };
+    cera_status status = cr_vocab_encode(vocab->vocab, str, options, &buf, err);
+    int32_t *exact = NULL;
+    if (status == CERA_OK && buf.size == 0) {
+        cr_buf_done(&buf);
+    } else if (status == CERA_OK) {
+        /* The caller gives back n_ids, so the memory has just that size. */
+        exact = cr_resize(vocab->host, CR_MEM_OBJECT, buf.data, buf.room, buf.size);
+        if (exact == NULL)
+            status = cr_fail_nomem(err, buf.size, "token ids");
+    }
+    if (status != CERA_OK) {
+        cr_buf_done(&buf);
+        return status;
+    }
+    *ids = exact;
+    *n_ids = buf.size / sizeof *exact;
+    return CERA_OK;
+}
+
+void cera_vocab_free_ids(const cera_vocab *vocab, int32_t *ids, size_t n_ids)
+{
+    if (vocab != NULL)
+        cr_free(vocab->host, CR_MEM_OBJECT, ids, n_ids * sizeof *ids);
+}
+
+const char *cera_vocab_piece(const cera_vocab *vocab, int32_t id, size_t *n)
+{
+    cr_str piece = { NULL, 0 };
+    if (vocab != NULL)
+        piece = cr_vocab_piece(vocab->vocab, id);
+    if (n != NULL)
+        *n = piece.size;
+    return piece.data;
+}
+
+void cera_vocab_get_info(const cera_vocab *vocab, cera_vocab_info *out)
+{
+    if (out == NULL)
+        return;
+    *out = (cera_vocab_info){ .bos = -1, .eos = -1, .pre = "" };
+    if (vocab != NULL)
+        cr_vocab_get_info(vocab->vocab, out);
+}
+
+bool cera_vocab_is_end(const cera_vocab *vocab, int32_t id)
+{
+    return vocab != NULL && cr_vocab_is_end(vocab->vocab, id);
+}
+
+bool cera_vocab_is_control(const cera_vocab *vocab, int32_t id)
+{
+    return vocab != NULL && cr_vocab_is_control(vocab->vocab, id);
+}

@@ -1,0 +1,81 @@
+/* A backend: a device that runs graphs. One function table per backend; backend.def lists them.
+ *
+ * Entries that only a device with memory of its own needs (mapping, packing, reading and writing
+ * buffers, waiting) join the table with the first such device. */
+#ifndef CR_BACKEND_H
+#define CR_BACKEND_H
+
+#include "graph/graph.h"
+
+typedef struct cr_backend cr_backend;
+typedef struct cr_plan cr_plan;
+
+typedef struct cr_backend_options {
+    int n_threads;
+    const char *tier; /* highest ISA level; NULL: the best */
+} cr_backend_options;
+
+/* One sequence of a batch. Its rows stand together in the batch, in ascending position. */
+typedef struct cr_batch_seq {
+    int n_past;  /* positions that are computed already */
+    int n_rows;  /* new ones: positions n_past, n_past + 1, ... */
+    void *const *pages;    /* [ceil((n_past + n_rows) / CR_PAGE)] */
+    const float *state_in; /* recurrent state, [graph->state_floats] */
+    float *state_out;      /* the new one; another buffer than state_in */
+} cr_batch_seq;
+
+/* What one run computes: some rows of some sequences. */
+typedef struct cr_batch {
+    const cr_batch_seq *seqs;
+    int n_seqs;
+    const int32_t *tokens; /* [sum of n_rows], each below n_vocab */
+    int n_rows;
+
+    const int32_t *logit_rows; /* [n_logits] rows of the batch, ascending */
+    int n_logits;
+    float *logits; /* [n_logits][n_vocab] */
+
+    float *hidden; /* [n_rows][n_embd] after the final norm, or NULL */
+
+    const atomic_int *cancel; /* non-zero asks for an early end; or NULL */
+} cr_batch;
+
+typedef struct cr_plan_options {
+    int max_rows; /* of a batch */
+    cr_type kv_type; /* F16 or F32 */
+} cr_plan_options;
+
+typedef struct cr_backend_info {
+    const char *name; /* "cpu" */
+    const char *tier;
+    int n_threads;
+} cr_backend_info;
+
+typedef struct cr_backend_api {
+    const char *name;
+    cera_status (*open)(cr_host *host, const cr_backend_options *options, cr_backend **out,
+                        cera_error *err);
+    void (*close)(cr_backend *backend);
+    void (*info)(const cr_backend *backend, cr_backend_info *out);
+
+    /* Memory for pages and recurrent state. NULL when there is none. */
+    void *(*buf_new)(cr_backend *backend, size_t size);
+    void (*buf_free)(cr_backend *backend, void *buf, size_t size);
+
+    /* Can this op run here? CERA_E_UNSUPPORTED naming op and tensor when not. */
+    cera_status (*supports)(const cr_backend *backend, const cr_op *op, cera_error *err);
+
+    /* A plan for a graph whose ops are all supported. The graph is kept. All memory that running
+     * needs is allocated here. */
+    cera_status (*plan_new)(cr_backend *backend, const cr_graph *graph,
+                            const cr_plan_options *options, cr_plan **out, cera_error *err);
+    /* Runs a batch. On CERA_E_CANCELLED the outputs and state_out hold nothing of use, and cache
+     * positions at n_past and above may have been written; nothing else has changed. One run at a
+     * time. */
+    cera_status (*plan_run)(cr_plan *plan, const cr_batch *batch, cera_error *err);
+    void (*plan_free)(cr_plan *plan);
+} cr_backend_api;
+
+extern const cr_backend_api cr_backend_cpu;
+
+#endif

@@ -1,0 +1,38 @@
+/* The dispatch table, and the memory layout of a row of activations. */
+#include "backend/cpu/kernels.h"
+
+void cr_kernels_get(cr_tier tier, cr_kernels *out)
+{
+    *out = (cr_kernels){ 0 };
+    /* Ascending order of tiers: the last one that is allowed stays. */
+#define KERNEL(kind, slot, at, function)                                                           \
+    if (CR_TIER_##at <= tier)                                                                      \
+        out->kind slot = function;
+#include "backend/cpu/kernels.def"
+#undef KERNEL
+}
+
+/* Sizes are in groups of 16 blocks, which keeps every part aligned. */
+static size_t n_groups(size_t n)
+{
+    return (n + 511) / 512;
+}
+
+size_t cr_act_bytes(size_t n)
+{
+    return n_groups(n) * (512 * sizeof(float) + 512 + 16 * sizeof(float) + 32 * sizeof(int16_t));
+}
+
+cr_act cr_act_at(void *buffer, size_t n)
+{
+    const size_t groups = n_groups(n);
+    char *p = buffer;
+    cr_act act = { .f = buffer, .n = n };
+    p += groups * 512 * sizeof(float);
+    act.q = (int8_t *)p;
+    p += groups * 512;
+    act.d = (float *)(void *)p;
+    p += groups * 16 * sizeof(float);
+    act.sum = (int16_t *)(void *)p;
+    return act;
+}

@@ -1,0 +1,105 @@
+/* CPU kernels: the inner loops, one table for all.
+ *
+ * kernels.def lists every kernel with its ISA tier. That list yields the declarations, the dispatch
+ * table, the checks (tests/kernels) and the benchmarks (bench/kernels). The scalar kernel of a slot
+ * defines the slot: every other one gives the same bits.
+ *
+ * The same bits need one order of summation. A row is a sequence of blocks of 32 weights (of single
+ * weights for F32, F16 and BF16):
+ *
+ *     chain[b % 16] = fma(...block b..., chain[b % 16])     b = 0, 1, 2, ...
+ *     row = merge(chain)        chain[i] + chain[i + half], half = 8, 4, 2, 1
+ *
+ * Quantised types multiply with int8 activations: the sum over a block is an exact integer, and
+ * only the two scales make it a float. docs/numerics.md has the formulas per type and the reasons
+ * for this order.
+ *
+ * Kernels cannot fail: shapes and types were checked when the plan was made. */
+#ifndef CR_KERNELS_H
+#define CR_KERNELS_H
+
+#include "base/cpu.h"
+#include "tensor/type.h"
+
+enum {
+    CR_CHAINS = 16,     /* of a row's sum */
+    CR_ACT_BLOCK = 32,  /* activations per int8 scale */
+    CR_KEY_CHUNK = 256, /* keys per softmax chunk, cut at absolute multiples */
+};
+
+/* One row of activations, as matrix kernels read it.
+ *   f    [n]            the floats
+ *   q    [n / 128][2][4][16]  int8: four blocks at a time, first the first halves of all four, then
+ *                       the second halves (cr_act_index). One 64-byte load has the activations of a
+ *                       16-byte piece of four blocks, as the nibbles of Q4_0 come.
+ *   d    [n / 32]       scale of each block
+ *   sum  [n / 32][2]    sums of the int8 values of each block's halves
+ * q, d and sum are written by the quantize kernel, for n a multiple of 32, and needed by quantised
+ * weight types only. The kernel fills them up with zero blocks to a multiple of 16. All four are
+ * aligned to 64 bytes. */
+typedef struct cr_act {
+    float *f;
+    int8_t *q;
+    float *d;
+    int16_t *sum;
+    size_t n;
+} cr_act;
+
+/* Where activation i lies in q. */
+static inline size_t cr_act_index(size_t i)
+{
+    return i / 128 * 128 + i % 32 / 16 * 64 + i / 32 % 4 * 16 + i % 16;
+}
+
+/* Bytes of a buffer for n activations, and the row laid out in it (aligned to 64). */
+size_t cr_act_bytes(size_t n);
+cr_act cr_act_at(void *buffer, size_t n);
+
+/* y[r] = dot(row r of w, x), r in [0, n_rows). w has any alignment. */
+typedef void cr_matvec(float *y, const void *w, size_t row_bytes, size_t n_rows, const cr_act *x);
+
+/* Fills x->q, d, sum from x->f. Per block: amax = max |f|; d = amax / 127; id = 1 / d, or 0 when d
+ * is 0 or 1 / d is not finite; q = clamp(round half even(f * id), -127, 127). A NaN or an infinity
+ * in a block makes its d one, so that it shows in every result. */
+typedef void cr_quantize(cr_act *x);
+
+/* y = (x * (1 / sqrt(mean(x^2) + eps))) * w; y may be x. The sum of squares runs in 16 chains over
+ * single elements and is merged as above. */
+typedef void cr_rms_norm(float *y, const float *x, const float *w, size_t n, float eps);
+
+/* y[i] = silu(gate[i]) * up[i], silu(v) = v / (1 + exp(-v)); y may be gate. */
+typedef void cr_silu_mul(float *y, const float *gate, const float *up, size_t n);
+
+/* y[i] = fma(scale, x[i], y[i]). */
+typedef void cr_add_scaled(float *y, const float *x, float scale, size_t n);
+
+/* s[j] = scale * dot(q, key j), keys [n_keys][n] contiguous, 16 chains over single elements. */
+typedef void cr_dot_keys(float *s, const float *q, const void *keys, float scale, size_t n,
+                         size_t n_keys);
+
+/* s[j] = exp(s[j] - max) for j in [0, n); returns their sum in 16 chains. n <= CR_KEY_CHUNK. */
+typedef float cr_exp_sum(float *s, float max, size_t n);
+
+/* o[i] = fma(p[j], value j[i], o[i]) for j ascending; values [n_keys][n] contiguous. */
+typedef void cr_mix_values(float *o, const float *p, const void *values, size_t n, size_t n_keys);
+
+/* Keys and values are F16 or F32: index by cr_type. */
+typedef struct cr_kernels {
+    cr_matvec *matvec[CR_TYPE_COUNT];
+    cr_quantize *quantize;
+    cr_rms_norm *rms_norm;
+    cr_silu_mul *silu_mul;
+    cr_add_scaled *add_scaled;
+    cr_dot_keys *dot_keys[CR_TYPE_COUNT];
+    cr_exp_sum *exp_sum;
+    cr_mix_values *mix_values[CR_TYPE_COUNT];
+} cr_kernels;
+
+/* The best kernel of each slot at or below the tier. */
+void cr_kernels_get(cr_tier tier, cr_kernels *out);
+
+#define KERNEL(kind, slot, tier, function) cr_##kind function;
+#include "backend/cpu/kernels.def"
+#undef KERNEL
+
+#endif

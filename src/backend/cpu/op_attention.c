@@ -1,0 +1,176 @@
+/* NORM_QKV and ATTEND: attention over the paged cache.
+ *
+ * A page holds CR_PAGE positions of every attention layer: keys [n_head_kv][CR_PAGE][head_dim], then
+ * values. Scores are taken in chunks of CR_KEY_CHUNK keys, cut at absolute positions, and merged in
+ * ascending order, so a row's result does not depend on what else was computed with it. */
+#include "backend/cpu/plan.h"
+
+#include <string.h>
+
+/* Where position `position` of a kv head lies; `values` picks the second half of the cache. */
+static uint8_t *cache_at(const cr_plan *plan, const cr_cache *cache, int row_seq, int head,
+                         int position, bool values)
+{
+    const cr_batch_seq *seq = &plan->batch->seqs[row_seq];
+    size_t dim = (size_t)cache->head_dim;
+    size_t half = (size_t)cache->n_head_kv * CR_PAGE * dim;
+    size_t element = cache->offset + (values ? half : 0) +
+                     ((size_t)head * CR_PAGE + (size_t)(position % CR_PAGE)) * dim;
+    return (uint8_t *)seq->pages[position / CR_PAGE] + element * plan->kv_size;
+}
+
+static void store(const cr_plan *plan, void *dst, const float *src, size_t n)
+{
+    if (plan->kv_type == CR_TYPE_F32) {
+        memcpy(dst, src, n * sizeof *src);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint16_t half = cr_f32_to_f16(src[i]);
+        memcpy((uint8_t *)dst + 2 * i, &half, sizeof half);
+    }
+}
+
+/* Turns each pair of one head by its row's angles. */
+static void rotate(const cr_plan *plan, int row, float *x)
+{
+    const cr_rope *rope = &plan->graph->rope;
+    size_t half = (size_t)rope->n_dims / 2;
+    const float *cosines = plan->turns + (size_t)row * 2 * half, *sines = cosines + half;
+    size_t step = rope->style == CR_ROPE_PAIRS ? 2 : 1;
+    size_t apart = rope->style == CR_ROPE_PAIRS ? 1 : half;
+    for (size_t i = 0; i < half; i++) {
+        float *a = &x[i * step], *b = a + apart;
+        float turned_a = *a * cosines[i] - *b * sines[i];
+        float turned_b = *a * sines[i] + *b * cosines[i];
+        *a = turned_a;
+        *b = turned_b;
+    }
+}
+
+static void norm_head(const cr_plan *plan, const cr_norm *norm, float *x, size_t dim)
+{
+    if (norm->weight)
+        plan->kernels->rms_norm(x, x, cr_weight_f32(norm->weight), dim, norm->eps);
+}
+
+/* One head of one row: `which` counts query heads, then key heads, then value heads. */
+static void project_head(const cr_plan *plan, const cr_op *op, int which, int row, const cr_act *x,
+                         float *scratch)
+{
+    const cr_heads *heads = &op->u.qkv.heads;
+    const cr_cache *cache = &plan->graph->caches[op->u.qkv.cache];
+    size_t dim = (size_t)heads->head_dim;
+    const cr_row *place = &plan->rows[row];
+
+    if (which < heads->n_head) {
+        float *q = cr_plan_value(plan, op->out, row) + (size_t)which * dim;
+        cr_plan_project(plan, &op->u.qkv.q, (size_t)which * dim, dim, x, q);
+        norm_head(plan, &op->u.qkv.q_norm, q, dim);
+        rotate(plan, row, q);
+        return;
+    }
+    which -= heads->n_head;
+    bool is_value = which >= heads->n_head_kv;
+    int head = is_value ? which - heads->n_head_kv : which;
+    cr_plan_project(plan, is_value ? &op->u.qkv.v : &op->u.qkv.k, (size_t)head * dim, dim, x,
+                    scratch);
+    if (!is_value) {
+        norm_head(plan, &op->u.qkv.k_norm, scratch, dim);
+        rotate(plan, row, scratch);
+    }
+    store(plan, cache_at(plan, cache, place->seq, head, place->position, is_value), scratch, dim);
+}
+
+void cr_op_norm_qkv(cr_plan *plan, const cr_op *op, int worker)
+{
+    int n_rows = plan->batch->n_rows;
+    bool quantized = cr_proj_quantized(&op->u.qkv.q) || cr_proj_quantized(&op->u.qkv.k) ||
+                     cr_proj_quantized(&op->u.qkv.v);
+    cr_input input = cr_plan_input(plan, worker, op->in, &op->u.qkv.norm, NULL, n_rows, quantized);
+    float *scratch = cr_plan_scratch(plan, worker);
+    size_t n_heads = (size_t)(op->u.qkv.heads.n_head + 2 * op->u.qkv.heads.n_head_kv), begin, end;
+    cr_pool_share(plan->backend->pool, worker, n_heads, 1, &begin, &end);
+    for (size_t which = begin; which < end && !cr_plan_stopped(plan); which++) {
+        for (int row = 0; row < n_rows; row++) {
+            cr_act x = cr_input_row(&input, row);
+            project_head(plan, op, (int)which, row, &x, scratch);
+        }
+    }
+}
+
+/* The softmax-weighted sum of one chunk of keys, not yet divided: out [dim] = sum p value,
+ * p = exp(score - max). */
+typedef struct chunk_sum {
+    float max, weight;
+} chunk_sum;
+
+static chunk_sum attend_chunk(const cr_plan *plan, const cr_op *op, const float *q, int seq,
+                              int head, int first, int n, float *scores, float *out)
+{
+    const cr_kernels *k = plan->kernels;
+    const cr_cache *cache = &plan->graph->caches[op->u.attend.cache];
+    size_t dim = (size_t)cache->head_dim;
+    for (int i = 0; i < n; i += CR_PAGE)
+        k->dot_keys[plan->kv_type](scores + i, q,
+                                   cache_at(plan, cache, seq, head, first + i, false),
+                                   op->u.attend.scale, dim, (size_t)CR_MIN(n - i, CR_PAGE));
+    chunk_sum sum = { scores[0], 0 };
+    for (int i = 1; i < n; i++)
+        sum.max = CR_MAX(sum.max, scores[i]);
+    sum.weight = k->exp_sum(scores, sum.max, (size_t)n);
+    memset(out, 0, dim * sizeof *out);
+    for (int i = 0; i < n; i += CR_PAGE)
+        k->mix_values[plan->kv_type](out, scores + i,
+                                     cache_at(plan, cache, seq, head, first + i, true), dim,
+                                     (size_t)CR_MIN(n - i, CR_PAGE));
+    return sum;
+}
+
+/* total += chunk, both brought to the larger of the two maxima. */
+static void merge(const cr_plan *plan, chunk_sum *total, float *out, chunk_sum chunk,
+                  const float *chunk_out, size_t dim)
+{
+    float max = CR_MAX(total->max, chunk.max);
+    float a = total->max, b = chunk.max;
+    plan->kernels->exp_sum(&a, max, 1);
+    plan->kernels->exp_sum(&b, max, 1);
+    total->max = max;
+    total->weight = total->weight * a + chunk.weight * b;
+    for (size_t i = 0; i < dim; i++)
+        out[i] = out[i] * a + chunk_out[i] * b;
+}
+
+static void attend_head(const cr_plan *plan, const cr_op *op, int row, int head, float *scratch)
+{
+    const cr_heads *heads = &op->u.attend.heads;
+    size_t dim = (size_t)heads->head_dim;
+    int head_kv = head / (heads->n_head / heads->n_head_kv);
+    const cr_row *place = &plan->rows[row];
+    const float *q = cr_plan_value(plan, op->in, row) + (size_t)head * dim;
+    float *out = cr_plan_value(plan, op->out, row) + (size_t)head * dim;
+    float *scores = scratch, *chunk_out = scratch + CR_KEY_CHUNK;
+    int n_keys = place->position + 1;
+
+    chunk_sum total = attend_chunk(plan, op, q, place->seq, head_kv, 0,
+                                   CR_MIN(n_keys, CR_KEY_CHUNK), scores, out);
+    for (int first = CR_KEY_CHUNK; first < n_keys; first += CR_KEY_CHUNK) {
+        chunk_sum chunk = attend_chunk(plan, op, q, place->seq, head_kv, first,
+                                       CR_MIN(n_keys - first, CR_KEY_CHUNK), scores, chunk_out);
+        merge(plan, &total, out, chunk, chunk_out, dim);
+    }
+    float scale = 1.0f / total.weight;
+    for (size_t i = 0; i < dim; i++)
+        out[i] *= scale;
+}
+
+void cr_op_attend(cr_plan *plan, const cr_op *op, int worker)
+{
+    const cr_heads *heads = &op->u.attend.heads;
+    float *scratch = cr_plan_scratch(plan, worker);
+    size_t n_head = (size_t)heads->n_head, begin, end;
+    cr_pool_share(plan->backend->pool, worker, (size_t)plan->batch->n_rows * n_head, 1, &begin,
+                  &end);
+    for (size_t i = begin; i < end && !cr_plan_stopped(plan); i++)
+        attend_head(plan, op, (int)(i / n_head), (int)(i % n_head), scratch);
+}

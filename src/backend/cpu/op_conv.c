@@ -1,0 +1,89 @@
+/* CONV_IN: the gated short convolution of lfm2.
+ *
+ *     b, c, x = in(norm(h));  u = b * x;  y[t] = sum over k of taps[k] * u[t - n_taps + 1 + k];
+ *     out = c * y
+ *
+ * Each channel is independent of the others, so workers split channels and walk the rows of a
+ * sequence in order. The state of a sequence is its last n_taps - 1 values of u, oldest first,
+ * [n_taps - 1][n_embd]; it is read from state_in and written to state_out. */
+#include "backend/cpu/plan.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A tile of channels and the window of u it looks at: [n_taps][CR_TILE], the newest last. */
+typedef struct conv_tile {
+    const cr_op *op;
+    size_t first, n;  /* channels */
+    size_t n_taps, n_embd;
+    float *parts;     /* [3][CR_TILE]: b, c, x */
+    float *window;
+} conv_tile;
+
+static void load_state(const conv_tile *tile, const float *state)
+{
+    for (size_t k = 0; k + 1 < tile->n_taps; k++)
+        memcpy(tile->window + k * CR_TILE, state + k * tile->n_embd + tile->first,
+               tile->n * sizeof *state);
+}
+
+static void save_state(const conv_tile *tile, float *state)
+{
+    for (size_t k = 0; k + 1 < tile->n_taps; k++)
+        memcpy(state + k * tile->n_embd + tile->first, tile->window + k * CR_TILE,
+               tile->n * sizeof *state);
+}
+
+static void convolve(const conv_tile *tile, float *out)
+{
+    const float *taps = cr_weight_f32(tile->op->u.conv.taps) + tile->first * tile->n_taps;
+    const float *b = tile->parts, *c = b + CR_TILE, *x = c + CR_TILE;
+    float *newest = tile->window + (tile->n_taps - 1) * CR_TILE;
+    for (size_t i = 0; i < tile->n; i++) {
+        newest[i] = b[i] * x[i];
+        float y = 0;
+        for (size_t k = 0; k < tile->n_taps; k++)
+            y = fmaf(taps[i * tile->n_taps + k], tile->window[k * CR_TILE + i], y);
+        out[i] = c[i] * y;
+    }
+    memmove(tile->window, tile->window + CR_TILE, (tile->n_taps - 1) * CR_TILE * sizeof *b);
+}
+
+static void run_tile(cr_plan *plan, const conv_tile *tile, const cr_input *input)
+{
+    const cr_op *op = tile->op;
+    const cr_state *state = &plan->graph->states[op->u.conv.state];
+    int row = 0;
+    for (int s = 0; s < plan->batch->n_seqs; s++) {
+        const cr_batch_seq *seq = &plan->batch->seqs[s];
+        load_state(tile, seq->state_in + state->offset);
+        for (int i = 0; i < seq->n_rows; i++, row++) {
+            cr_act x = cr_input_row(input, row);
+            for (size_t part = 0; part < 3; part++)
+                cr_plan_project(plan, &op->u.conv.in, part * tile->n_embd + tile->first, tile->n,
+                                &x, tile->parts + part * CR_TILE);
+            convolve(tile, cr_plan_value(plan, op->out, row) + tile->first);
+        }
+        save_state(tile, seq->state_out + state->offset);
+    }
+}
+
+void cr_op_conv_in(cr_plan *plan, const cr_op *op, int worker)
+{
+    cr_input input = cr_plan_input(plan, worker, op->in, &op->u.conv.norm, NULL,
+                                   plan->batch->n_rows, cr_proj_quantized(&op->u.conv.in));
+    float *scratch = cr_plan_scratch(plan, worker);
+    conv_tile tile = {
+        .op = op,
+        .n_taps = op->u.conv.taps->n_cols,
+        .n_embd = plan->graph->n_embd,
+        .parts = scratch,
+        .window = scratch + 3 * CR_TILE,
+    };
+    size_t begin, end;
+    cr_pool_share(plan->backend->pool, worker, tile.n_embd, 16, &begin, &end);
+    for (tile.first = begin; tile.first < end && !cr_plan_stopped(plan); tile.first += CR_TILE) {
+        tile.n = CR_MIN(end - tile.first, (size_t)CR_TILE);
+        run_tile(plan, &tile, &input);
+    }
+}

@@ -1,0 +1,95 @@
+/* Ops that are little more than a projection: EMBED, RESIDUAL, NORM_GATE_UP, HEAD. */
+#include "backend/cpu/plan.h"
+
+#include <string.h>
+
+static void share(const cr_plan *plan, int worker, size_t n, size_t grain, size_t *begin,
+                  size_t *end)
+{
+    cr_pool_share(plan->backend->pool, worker, n, grain, begin, end);
+}
+
+/* residual = row token of the table */
+void cr_op_embed(cr_plan *plan, const cr_op *op, int worker)
+{
+    const cr_weight *table = op->u.embed.table;
+    const cr_type_info *type = cr_type_get(table->type);
+    size_t begin, end;
+    share(plan, worker, (size_t)plan->batch->n_rows, 1, &begin, &end);
+    for (size_t row = begin; row < end; row++) {
+        size_t token = (size_t)plan->batch->tokens[row];
+        type->dequantize(table->data + token * table->row_bytes,
+                         cr_plan_value(plan, op->out, (int)row), table->n_cols);
+    }
+}
+
+/* out += proj(in) */
+void cr_op_residual(cr_plan *plan, const cr_op *op, int worker)
+{
+    const cr_proj *proj = &op->u.residual.proj;
+    int n_rows = plan->batch->n_rows;
+    cr_input input = cr_plan_input(plan, worker, op->in, NULL, NULL, n_rows,
+                                   cr_proj_quantized(proj));
+    float *y = cr_plan_scratch(plan, worker);
+    size_t begin, end;
+    share(plan, worker, proj->weight->n_rows, 16, &begin, &end);
+    for (size_t first = begin; first < end && !cr_plan_stopped(plan); first += CR_TILE) {
+        size_t n = CR_MIN(end - first, (size_t)CR_TILE);
+        for (int row = 0; row < n_rows; row++) {
+            cr_act x = cr_input_row(&input, row);
+            cr_plan_project(plan, proj, first, n, &x, y);
+            plan->kernels->add_scaled(cr_plan_value(plan, op->out, row) + first, y, 1.0f, n);
+        }
+    }
+}
+
+/* out = silu(gate(norm(in))) * up(norm(in)) */
+void cr_op_norm_gate_up(cr_plan *plan, const cr_op *op, int worker)
+{
+    const cr_proj *gate = &op->u.gate_up.gate, *up = &op->u.gate_up.up;
+    int n_rows = plan->batch->n_rows;
+    cr_input input = cr_plan_input(plan, worker, op->in, &op->u.gate_up.norm, NULL, n_rows,
+                                   cr_proj_quantized(gate) || cr_proj_quantized(up));
+    float *g = cr_plan_scratch(plan, worker), *u = g + CR_TILE;
+    size_t begin, end;
+    share(plan, worker, gate->weight->n_rows, 16, &begin, &end);
+    for (size_t first = begin; first < end && !cr_plan_stopped(plan); first += CR_TILE) {
+        size_t n = CR_MIN(end - first, (size_t)CR_TILE);
+        for (int row = 0; row < n_rows; row++) {
+            cr_act x = cr_input_row(&input, row);
+            cr_plan_project(plan, gate, first, n, &x, g);
+            cr_plan_project(plan, up, first, n, &x, u);
+            plan->kernels->silu_mul(cr_plan_value(plan, op->out, row) + first, g, u, n);
+        }
+    }
+}
+
+/* hidden = norm(in) for every row, logits = proj(norm(in)) for the rows that want them */
+void cr_op_head(cr_plan *plan, const cr_op *op, int worker)
+{
+    const cr_proj *proj = &op->u.head.proj;
+    const cr_norm *norm = &op->u.head.norm;
+    const cr_batch *batch = plan->batch;
+    size_t begin, end;
+    if (batch->hidden) {
+        size_t n_embd = plan->graph->n_embd;
+        share(plan, worker, (size_t)batch->n_rows, 1, &begin, &end);
+        for (size_t row = begin; row < end; row++)
+            plan->kernels->rms_norm(batch->hidden + row * n_embd,
+                                    cr_plan_value(plan, op->in, (int)row),
+                                    cr_weight_f32(norm->weight), n_embd, norm->eps);
+    }
+    if (batch->n_logits == 0)
+        return;
+    cr_input input = cr_plan_input(plan, worker, op->in, norm, batch->logit_rows, batch->n_logits,
+                                   cr_proj_quantized(proj));
+    size_t n_vocab = plan->graph->n_vocab;
+    share(plan, worker, n_vocab, 16, &begin, &end);
+    for (size_t first = begin; first < end && !cr_plan_stopped(plan); first += CR_TILE) {
+        size_t n = CR_MIN(end - first, (size_t)CR_TILE);
+        for (int i = 0; i < batch->n_logits; i++) {
+            cr_act x = cr_input_row(&input, i);
+            cr_plan_project(plan, proj, first, n, &x, batch->logits + (size_t)i * n_vocab + first);
+        }
+    }
+}

@@ -1,0 +1,340 @@
+/* Making and running CPU plans. */
+#include "backend/cpu/plan.h"
+
+#include "base/arith.h"
+
+#include <assert.h>
+#include <math.h>
+
+static cr_op_run *const runs[CR_OP_COUNT] = {
+    [CR_OP_EMBED] = cr_op_embed,       [CR_OP_NORM_QKV] = cr_op_norm_qkv,
+    [CR_OP_ATTEND] = cr_op_attend,     [CR_OP_CONV_IN] = cr_op_conv_in,
+    [CR_OP_RESIDUAL] = cr_op_residual, [CR_OP_NORM_GATE_UP] = cr_op_norm_gate_up,
+    [CR_OP_HEAD] = cr_op_head,
+};
+
+/* ---- what the ops share ------------------------------------------------------------------ */
+
+float *cr_plan_scratch(const cr_plan *plan, int worker)
+{
+    uint8_t *local = plan->local + (size_t)worker * plan->local_bytes;
+    return (float *)(void *)(local + CR_LOCAL_ROWS * plan->act_bytes);
+}
+
+bool cr_plan_stopped(cr_plan *plan)
+{
+    const atomic_int *cancel = plan->batch->cancel;
+    if (cancel && atomic_load_explicit(cancel, memory_order_relaxed))
+        atomic_store_explicit(&plan->stopped, 1, memory_order_relaxed);
+    return atomic_load_explicit(&plan->stopped, memory_order_relaxed) != 0;
+}
+
+cr_act cr_input_row(const cr_input *input, int i)
+{
+    cr_act act = cr_act_at(input->acts + (size_t)i * input->act_bytes, input->width);
+    if (input->source) {
+        size_t row = (size_t)(input->rows ? input->rows[i] : i);
+        /* Kernels only read f; the field is not const because quantize fills the same struct. */
+        act.f = (float *)(uintptr_t)(input->source + row * input->source_stride);
+    }
+    return act;
+}
+
+static void prepare_row(cr_plan *plan, const cr_input *input, int in, const cr_norm *norm, int i,
+                        bool quantized)
+{
+    cr_act act = cr_input_row(input, i);
+    if (norm) {
+        int row = input->rows ? input->rows[i] : i;
+        plan->kernels->rms_norm(act.f, cr_plan_value(plan, in, row), cr_weight_f32(norm->weight),
+                                input->width, norm->eps);
+    }
+    if (quantized)
+        plan->kernels->quantize(&act);
+}
+
+cr_input cr_plan_input(cr_plan *plan, int worker, int in, const cr_norm *norm,
+                       const int32_t *rows, int n, bool quantized)
+{
+    cr_input input = {
+        .acts = plan->shared,
+        .act_bytes = plan->act_bytes,
+        .source = norm ? NULL : cr_plan_value(plan, in, 0),
+        .source_stride = plan->graph->row_floats,
+        .rows = rows,
+        .width = plan->graph->values[in].width,
+    };
+    if (!norm && !quantized)
+        return input;
+    if (n <= CR_LOCAL_ROWS) {
+        input.acts = plan->local + (size_t)worker * plan->local_bytes;
+        for (int i = 0; i < n; i++)
+            prepare_row(plan, &input, in, norm, i, quantized);
+        return input;
+    }
+    size_t begin, end;
+    cr_pool_share(plan->backend->pool, worker, (size_t)n, 1, &begin, &end);
+    for (size_t i = begin; i < end; i++)
+        prepare_row(plan, &input, in, norm, (int)i, quantized);
+    cr_pool_barrier(plan->backend->pool);
+    return input;
+}
+
+void cr_plan_project(const cr_plan *plan, const cr_proj *proj, size_t first, size_t n,
+                     const cr_act *x, float *y)
+{
+    const cr_weight *w = proj->weight;
+    plan->kernels->matvec[w->type](y, w->data + first * w->row_bytes, w->row_bytes, n, x);
+    if (proj->bias) {
+        const float *bias = cr_weight_f32(proj->bias) + first;
+        for (size_t i = 0; i < n; i++)
+            y[i] += bias[i];
+    }
+}
+
+/* ---- making a plan ----------------------------------------------------------------------- */
+
+static size_t widest_value(const cr_graph *graph)
+{
+    size_t widest = 1;
+    for (int i = 0; i < graph->n_values; i++)
+        widest = CR_MAX(widest, graph->values[i].width);
+    return widest;
+}
+
+/* The most floats that an op wants beside the shared buffers. */
+static size_t scratch_floats(const cr_graph *graph)
+{
+    size_t most = 4 * CR_TILE;
+    for (int i = 0; i < graph->n_ops; i++) {
+        const cr_op *op = &graph->ops[i];
+        if (op->kind == CR_OP_NORM_QKV)
+            most = CR_MAX(most, (size_t)op->u.qkv.heads.head_dim);
+        if (op->kind == CR_OP_ATTEND)
+            most = CR_MAX(most, CR_KEY_CHUNK + (size_t)op->u.attend.heads.head_dim);
+        if (op->kind == CR_OP_CONV_IN)
+            most = CR_MAX(most, (3 + op->u.conv.taps->n_cols) * CR_TILE);
+    }
+    return (most + 15) / 16 * 16;
+}
+
+typedef struct plan_sizes {
+    size_t values, rows, turns, shared, local;
+} plan_sizes;
+
+static bool measure(const cr_plan *plan, plan_sizes *out)
+{
+    const cr_graph *graph = plan->graph;
+    size_t n = (size_t)plan->max_rows;
+    size_t workers = (size_t)cr_pool_width(plan->backend->pool);
+    return cr_mul_size(n, graph->row_floats * sizeof(float), &out->values) &&
+           cr_mul_size(n, sizeof(cr_row), &out->rows) &&
+           cr_mul_size(n, (size_t)CR_MAX(graph->rope.n_dims, 1) * sizeof(float), &out->turns) &&
+           cr_mul_size(n, plan->act_bytes, &out->shared) &&
+           cr_mul_size(workers, plan->local_bytes, &out->local);
+}
+
+static void plan_free(cr_plan *plan)
+{
+    if (!plan)
+        return;
+    cr_host *host = plan->backend->host;
+    plan_sizes sizes;
+    if (measure(plan, &sizes)) {
+        cr_free(host, CR_MEM_SCRATCH, plan->values, sizes.values);
+        cr_free(host, CR_MEM_SCRATCH, plan->rows, sizes.rows);
+        cr_free(host, CR_MEM_SCRATCH, plan->turns, sizes.turns);
+        cr_free(host, CR_MEM_SCRATCH, plan->shared, sizes.shared);
+        cr_free(host, CR_MEM_SCRATCH, plan->local, sizes.local);
+    }
+    cr_free(host, CR_MEM_OBJECT, plan, sizeof *plan);
+}
+
+static cera_status plan_new(cr_backend *backend, const cr_graph *graph,
+                            const cr_plan_options *options, cr_plan **out, cera_error *err)
+{
+    cr_host *host = backend->host;
+    cr_plan *plan = cr_alloc_zero(host, CR_MEM_OBJECT, sizeof *plan);
+    if (!plan)
+        return cr_fail_nomem(err, sizeof *plan, "the plan");
+    plan->backend = backend;
+    plan->kernels = &backend->kernels;
+    plan->graph = graph;
+    plan->max_rows = options->max_rows;
+    plan->kv_type = options->kv_type;
+    plan->kv_size = (size_t)cr_type_get(options->kv_type)->block_bytes;
+    plan->act_bytes = cr_act_bytes(widest_value(graph));
+    plan->scratch_floats = scratch_floats(graph);
+    plan->local_bytes = CR_LOCAL_ROWS * plan->act_bytes + plan->scratch_floats * sizeof(float);
+    plan->local_bytes = (plan->local_bytes + 63) / 64 * 64;
+
+    plan_sizes sizes = { 0 };
+    bool made = measure(plan, &sizes);
+    if (made) {
+        plan->values = cr_alloc_zero(host, CR_MEM_SCRATCH, sizes.values);
+        plan->rows = cr_alloc_zero(host, CR_MEM_SCRATCH, sizes.rows);
+        plan->turns = cr_alloc_zero(host, CR_MEM_SCRATCH, sizes.turns);
+        plan->shared = cr_alloc_zero(host, CR_MEM_SCRATCH, sizes.shared);
+        plan->local = cr_alloc_zero(host, CR_MEM_SCRATCH, sizes.local);
+        made = plan->values && plan->rows && plan->turns && plan->shared && plan->local;
+    }
+    if (!made) {
+        plan_free(plan);
+        return cr_fail_nomem(err, sizes.values + sizes.shared, "the activations");
+    }
+    *out = plan;
+    return CERA_OK;
+}
+
+/* ---- running ----------------------------------------------------------------------------- */
+
+/* Every row's place, and the turn of every rotary pair at its position. */
+static void begin_rows(cr_plan *plan)
+{
+    const cr_batch *batch = plan->batch;
+    int row = 0;
+    for (int s = 0; s < batch->n_seqs; s++) {
+        for (int i = 0; i < batch->seqs[s].n_rows; i++)
+            plan->rows[row++] = (cr_row){ s, batch->seqs[s].n_past + i };
+    }
+    assert(row == batch->n_rows && row <= plan->max_rows);
+}
+
+static void turn_rows(cr_plan *plan, int worker)
+{
+    const cr_rope *rope = &plan->graph->rope;
+    size_t half = (size_t)rope->n_dims / 2, begin, end;
+    cr_pool_share(plan->backend->pool, worker, (size_t)plan->batch->n_rows, 1, &begin, &end);
+    for (size_t row = begin; row < end; row++) {
+        float *cosines = plan->turns + row * 2 * half, *sines = cosines + half;
+        for (size_t i = 0; i < half; i++) {
+            float angle = (float)plan->rows[row].position * rope->freq[i];
+            cosines[i] = (float)cos((double)angle);
+            sines[i] = (float)sin((double)angle);
+        }
+    }
+}
+
+static void walk(void *ctx, int worker)
+{
+    cr_plan *plan = ctx;
+    const cr_graph *graph = plan->graph;
+    turn_rows(plan, worker);
+    for (int i = 0; i < graph->n_ops; i++) {
+        runs[graph->ops[i].kind](plan, &graph->ops[i], worker);
+        if (i + 1 < graph->n_ops)
+            cr_pool_barrier(plan->backend->pool);
+    }
+}
+
+static cera_status plan_run(cr_plan *plan, const cr_batch *batch, cera_error *err)
+{
+    plan->batch = batch;
+    atomic_store(&plan->stopped, 0);
+    begin_rows(plan);
+    cr_pool_run(plan->backend->pool, walk, plan);
+    plan->batch = NULL;
+    if (atomic_load(&plan->stopped))
+        return cr_fail(err, CERA_E_CANCELLED, "the computation was cancelled");
+    return CERA_OK;
+}
+
+/* ---- the device -------------------------------------------------------------------------- */
+
+static void cpu_close(cr_backend *backend)
+{
+    if (!backend)
+        return;
+    cr_host *host = backend->host;
+    cr_pool_free(backend->pool);
+    cr_free(host, CR_MEM_OBJECT, backend, sizeof *backend);
+}
+
+static cera_status cpu_open(cr_host *host, const cr_backend_options *options, cr_backend **out,
+                            cera_error *err)
+{
+    cr_tier tier = cr_cpu_tier();
+    if (options->tier) {
+        cr_tier wanted;
+        if (!cr_tier_find(options->tier, &wanted))
+            return cr_fail(err, CERA_E_ARG, "cpu_tier: \"%.32s\" is not an ISA level",
+                           options->tier);
+        tier = CR_MIN(tier, wanted);
+    }
+    cr_backend *backend = cr_alloc_zero(host, CR_MEM_OBJECT, sizeof *backend);
+    if (!backend)
+        return cr_fail_nomem(err, sizeof *backend, "the backend");
+    backend->host = host;
+    backend->tier = tier;
+    cr_kernels_get(tier, &backend->kernels);
+    cera_status status = cr_pool_new(host, options->n_threads, &backend->pool, err);
+    if (status != CERA_OK) {
+        cpu_close(backend);
+        return status;
+    }
+    *out = backend;
+    return CERA_OK;
+}
+
+static void cpu_info(const cr_backend *backend, cr_backend_info *out)
+{
+    *out = (cr_backend_info){ "cpu", cr_tier_name(backend->tier), cr_pool_width(backend->pool) };
+}
+
+static void *buf_new(cr_backend *backend, size_t size)
+{
+    return cr_alloc(backend->host, CR_MEM_KV, size);
+}
+
+static void buf_free(cr_backend *backend, void *buf, size_t size)
+{
+    cr_free(backend->host, CR_MEM_KV, buf, size);
+}
+
+static cera_status want_kernel(const cr_backend *backend, const cr_op *op, const cr_proj *proj,
+                               cera_error *err)
+{
+    if (backend->kernels.matvec[proj->weight->type])
+        return CERA_OK;
+    return cr_fail(err, CERA_E_UNSUPPORTED, "%s: the CPU cannot multiply by %s in %s",
+                   proj->weight->name, cr_type_get(proj->weight->type)->name,
+                   cr_op_name(op->kind));
+}
+
+static cera_status supports(const cr_backend *backend, const cr_op *op, cera_error *err)
+{
+    switch (op->kind) {
+    case CR_OP_NORM_QKV:
+        CR_TRY(want_kernel(backend, op, &op->u.qkv.q, err));
+        CR_TRY(want_kernel(backend, op, &op->u.qkv.k, err));
+        return want_kernel(backend, op, &op->u.qkv.v, err);
+    case CR_OP_CONV_IN:
+        return want_kernel(backend, op, &op->u.conv.in, err);
+    case CR_OP_RESIDUAL:
+        return want_kernel(backend, op, &op->u.residual.proj, err);
+    case CR_OP_NORM_GATE_UP:
+        CR_TRY(want_kernel(backend, op, &op->u.gate_up.gate, err));
+        return want_kernel(backend, op, &op->u.gate_up.up, err);
+    case CR_OP_HEAD:
+        return want_kernel(backend, op, &op->u.head.proj, err);
+    case CR_OP_EMBED:
+    case CR_OP_ATTEND:
+        return CERA_OK;
+    case CR_OP_COUNT:
+        break;
+    }
+    return cr_fail(err, CERA_E_UNSUPPORTED, "op %d: not on the CPU", (int)op->kind);
+}
+
+const cr_backend_api cr_backend_cpu = {
+    .name = "cpu",
+    .open = cpu_open,
+    .close = cpu_close,
+    .info = cpu_info,
+    .buf_new = buf_new,
+    .buf_free = buf_free,
+    .supports = supports,
+    .plan_new = plan_new,
+    .plan_run = plan_run,
+    .plan_free = plan_free,
+};

@@ -1,0 +1,102 @@
+/* A CPU plan: the graph, the buffers it runs in, and what the op files share.
+ *
+ * All workers walk the list of ops together. An op splits its output rows (heads, channels, tokens)
+ * over the workers; after each op they meet at a barrier. Rows of different workers never depend on
+ * each other within an op, and every sum has a fixed order, so the number of workers changes no bit.
+ *
+ *     values   [max_rows][graph->row_floats]     activations, shared
+ *     shared   [max_rows] cr_act                 an op's input rows as matrix kernels read them
+ *     local    per worker: CR_LOCAL_ROWS cr_act and some floats */
+#ifndef CR_CPU_PLAN_H
+#define CR_CPU_PLAN_H
+
+#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
+#include "base/pool.h"
+
+enum {
+    CR_LOCAL_ROWS = 4, /* up to here every worker prepares all input rows itself: no barrier */
+    CR_TILE = 64,      /* output rows that one worker computes at a time */
+};
+
+struct cr_backend {
+    cr_host *host;
+    cr_pool *pool;
+    cr_tier tier;
+    cr_kernels kernels;
+};
+
+/* Where a row of the batch belongs. */
+typedef struct cr_row {
+    int seq;
+    int position;
+} cr_row;
+
+struct cr_plan {
+    cr_backend *backend;
+    const cr_kernels *kernels;
+    const cr_graph *graph;
+    int max_rows;
+    cr_type kv_type;
+    size_t kv_size; /* bytes of a cached element */
+
+    float *values;
+    cr_row *rows;   /* [max_rows] */
+    float *turns;   /* [max_rows][rope dims]: cosines, then sines */
+    uint8_t *shared;
+    uint8_t *local;
+    size_t act_bytes;     /* of one cr_act, wide enough for every op */
+    size_t local_bytes;   /* of one worker */
+    size_t scratch_floats; /* of one worker */
+
+    const cr_batch *batch; /* the run in progress */
+    atomic_int stopped;    /* it was asked to end early */
+};
+
+/* Row `row` of a value. */
+static inline float *cr_plan_value(const cr_plan *plan, int value, int row)
+{
+    const cr_graph *graph = plan->graph;
+    return plan->values + (size_t)row * graph->row_floats + graph->values[value].offset;
+}
+
+/* Floats for the worker alone, plan->scratch_floats of them. */
+float *cr_plan_scratch(const cr_plan *plan, int worker);
+
+/* Whether the run is to end early. Ops ask between tiles; they still meet every barrier. */
+bool cr_plan_stopped(cr_plan *plan);
+
+/* An op's input as matrix kernels read it: rows of a value, normalised and quantised where the op
+ * asks for it. */
+typedef struct cr_input {
+    uint8_t *acts;
+    size_t act_bytes;
+    const float *source; /* row 0 of the value when there is no norm, else NULL */
+    size_t source_stride;
+    const int32_t *rows; /* as given */
+    size_t width;
+} cr_input;
+
+/* Prepares n rows of value `in`: all rows of the batch, or those listed in `rows` (not NULL). With
+ * `norm` NULL the rows are taken as they are. Every worker calls this; afterwards it may read all
+ * rows. */
+cr_input cr_plan_input(cr_plan *plan, int worker, int in, const cr_norm *norm,
+                       const int32_t *rows, int n, bool quantized);
+cr_act cr_input_row(const cr_input *input, int i);
+
+/* Whether a projection reads int8 activations. */
+static inline bool cr_proj_quantized(const cr_proj *proj)
+{
+    return cr_type_get(proj->weight->type)->weights > 1;
+}
+
+/* y[0, n) = rows [first, first + n) of proj times x. */
+void cr_plan_project(const cr_plan *plan, const cr_proj *proj, size_t first, size_t n,
+                     const cr_act *x, float *y);
+
+/* The ops. Each is called by every worker. */
+typedef void cr_op_run(cr_plan *plan, const cr_op *op, int worker);
+cr_op_run cr_op_embed, cr_op_norm_qkv, cr_op_attend, cr_op_conv_in, cr_op_residual,
+    cr_op_norm_gate_up, cr_op_head;
+
+#endif

@@ -1,0 +1,211 @@
+/* Opening an engine, step by step; closing undoes whatever was reached. */
+#include "engine/engine.h"
+
+#include "arch/arch.h"
+#include "base/arith.h"
+#include "base/cpu.h"
+#include "engine/source.h"
+
+#include <string.h>
+
+enum {
+    MAX_THREADS = 256,
+    MAX_CHUNK = 4096,
+    DEFAULT_CHUNK = 512,
+    DEFAULT_CONTEXT = 4096,
+};
+
+static cera_status want_range(const char *what, int found, int max, cera_error *err)
+{
+    if (found >= 0 && found <= max)
+        return CERA_OK;
+    return cr_fail(err, CERA_E_ARG, "%s: expected 0 to %d, found %d", what, max, found);
+}
+
+static cera_status check_options(const cera_engine_options *o, cera_error *err)
+{
+    if (o->size != sizeof *o)
+        return cr_fail(err, CERA_E_ARG, "engine options size: expected %zu, found %zu", sizeof *o,
+                       o->size);
+    CR_TRY(want_range("n_threads", o->n_threads, MAX_THREADS, err));
+    CR_TRY(want_range("context_size", o->context_size, CR_MAX_CONTEXT, err));
+    CR_TRY(want_range("chunk_size", o->chunk_size, MAX_CHUNK, err));
+    return want_range("kv_type", (int)o->kv_type, CERA_KV_F32, err);
+}
+
+static cera_status open_model(cr_engine *engine, cera_error *err)
+{
+    cr_str name = { 0 };
+    CR_TRY(cr_gguf_get_str(engine->file, "general.architecture", CR_REQUIRED, &name, err));
+    const cr_arch *arch = cr_arch_find(name);
+    if (!arch)
+        return cr_fail(err, CERA_E_UNSUPPORTED, "unsupported architecture: %.*s",
+                       (int)CR_MIN(name.size, 64), name.data);
+    return cr_model_new(engine->file, &engine->host, arch, &engine->model, err);
+}
+
+/* A file without any vocabulary serves ids; one whose vocabulary is damaged serves nothing. */
+static cera_status open_vocab(cr_engine *engine, cera_error *err)
+{
+    cera_value value;
+    if (!cr_gguf_find(engine->file, "tokenizer.ggml.model", &value) &&
+        !cr_gguf_find(engine->file, "tokenizer.ggml.tokens", &value))
+        return CERA_OK;
+    CR_TRY(cr_vocab_new(engine->file, &engine->host, &engine->vocab, err));
+    cera_vocab_info info;
+    cr_vocab_get_info(engine->vocab, &info);
+    size_t n_rows = engine->model->graph.n_vocab;
+    if (info.n_tokens == n_rows)
+        return CERA_OK;
+    return cr_fail(err, CERA_E_FORMAT,
+                   "tokenizer.ggml.tokens: %zu tokens, but token_embd.weight has %zu rows",
+                   info.n_tokens, n_rows);
+}
+
+static cera_status open_device(cr_engine *engine, const cera_engine_options *options,
+                               cera_error *err)
+{
+    engine->api = &cr_backend_cpu;
+    cr_backend_options backend = {
+        .n_threads = options->n_threads > 0 ? options->n_threads
+                                            : cr_cpu_n_threads(&engine->host),
+        .tier = options->cpu_tier,
+    };
+    CR_TRY(engine->api->open(&engine->host, &backend, &engine->backend, err));
+    const cr_graph *graph = &engine->model->graph;
+    for (int i = 0; i < graph->n_ops; i++)
+        CR_TRY(engine->api->supports(engine->backend, &graph->ops[i], err));
+
+    int n_trained = engine->model->hparams.n_context;
+    engine->kv_type = options->kv_type;
+    engine->context_size = CR_MIN(options->context_size > 0 ? options->context_size
+                                                            : DEFAULT_CONTEXT, n_trained);
+    engine->chunk_size = CR_MIN(options->chunk_size > 0 ? options->chunk_size : DEFAULT_CHUNK,
+                                engine->context_size);
+    cr_plan_options plan = {
+        .max_rows = engine->chunk_size,
+        .kv_type = options->kv_type == CERA_KV_F32 ? CR_TYPE_F32 : CR_TYPE_F16,
+    };
+    return engine->api->plan_new(engine->backend, graph, &plan, &engine->plan, err);
+}
+
+/* Remarks that are not errors: tensors that nothing reads. */
+static void log_unused(cr_engine *engine)
+{
+    for (size_t i = 0; i < cr_gguf_n_tensors(engine->file); i++) {
+        const cr_tensor *tensor = cr_gguf_tensor(engine->file, i);
+        if (!cr_model_uses(engine->model, tensor))
+            cr_log(&engine->host, 1, "%s: the %s architecture does not use this tensor",
+                   tensor->name.data, engine->model->arch->name);
+    }
+}
+
+static cera_status open_all(cr_engine *engine, const cera_source *source,
+                            const cera_engine_options *options, cera_error *err)
+{
+    const cera_os *os = &engine->host.os;
+    uint64_t start = os->clock_ns(os->ctx);
+    cr_lock_init(&engine->run_lock, &engine->host);
+    CR_TRY(cr_source_open(source, &engine->host, &engine->file, err));
+    CR_TRY(open_model(engine, err));
+    CR_TRY(open_vocab(engine, err));
+    CR_TRY(open_device(engine, options, err));
+    log_unused(engine);
+    engine->load_ms = (double)(os->clock_ns(os->ctx) - start) / 1e6;
+    return CERA_OK;
+}
+
+cera_status cr_engine_open(const cera_source *source, const cera_engine_options *options,
+                           cr_engine **out, cera_error *err)
+{
+    cera_engine_options defaults;
+    cera_engine_options_init(&defaults);
+    options = options ? options : &defaults;
+    CR_TRY(check_options(options, err));
+    cr_host host;
+    CR_TRY(cr_host_set(&host, options->host, err));
+    cr_engine *engine = cr_alloc_zero(&host, CR_MEM_OBJECT, sizeof *engine);
+    if (!engine)
+        return cr_fail_nomem(err, sizeof *engine, "the engine");
+    engine->host = host; /* with its bill, which has the engine itself on it */
+    cera_status status = open_all(engine, source, options, err);
+    if (status != CERA_OK) {
+        cr_engine_close(engine);
+        return status;
+    }
+    *out = engine;
+    return CERA_OK;
+}
+
+void cr_engine_close(cr_engine *engine)
+{
+    if (!engine)
+        return;
+    if (engine->plan)
+        engine->api->plan_free(engine->plan);
+    if (engine->backend)
+        engine->api->close(engine->backend);
+    cr_model_free(engine->model);
+    cr_vocab_free(engine->vocab);
+    cr_gguf_close(engine->file);
+    cr_host host = engine->host; /* the engine cannot be freed through what is inside it */
+    cr_free(&host, CR_MEM_OBJECT, engine, sizeof *engine);
+}
+
+/* ---- running ----------------------------------------------------------------------------- */
+
+static cera_status run_batch(void *ctx, const cr_batch *batch, cera_error *err)
+{
+    cr_engine *engine = ctx;
+    CR_TRY(cr_gguf_check_unchanged(engine->file, err));
+    cr_lock_take(&engine->run_lock);
+    cera_status status = engine->api->plan_run(engine->plan, batch, err);
+    cr_lock_drop(&engine->run_lock);
+    return status;
+}
+
+cr_session_env cr_engine_env(cr_engine *engine)
+{
+    size_t element = engine->kv_type == CERA_KV_F32 ? 4 : 2;
+    return (cr_session_env){
+        .host = &engine->host,
+        .model = engine->model,
+        .vocab = engine->vocab,
+        .api = engine->api,
+        .backend = engine->backend,
+        .page_bytes = engine->model->graph.page_elements * element,
+        .context_size = engine->context_size,
+        .chunk_size = engine->chunk_size,
+        .run = run_batch,
+        .ctx = engine,
+    };
+}
+
+/* ---- info -------------------------------------------------------------------------------- */
+
+void cr_engine_get_info(const cr_engine *engine, cera_engine_info *out)
+{
+    const cr_hparams *hp = &engine->model->hparams;
+    cera_file_info file;
+    cr_gguf_get_info(engine->file, &file);
+    cr_backend_info backend;
+    engine->api->info(engine->backend, &backend);
+    *out = (cera_engine_info){
+        .arch = engine->model->arch->name,
+        .name = engine->model->name,
+        .quant = cr_gguf_quant_name(engine->file),
+        .n_params = file.n_params,
+        .memory_bytes = cr_host_live(&engine->host),
+        .n_layer = hp->n_layer,
+        .n_embd = hp->n_embd,
+        .n_head = hp->n_head,
+        .n_vocab = hp->n_vocab,
+        .context_size = engine->context_size,
+        .context_size_model = hp->n_context,
+        .n_threads = backend.n_threads,
+        .cpu_tier = backend.tier,
+        .load_ms = engine->load_ms,
+    };
+    for (size_t i = 0; i < cr_gguf_n_tensors(engine->file); i++)
+        out->weight_bytes += cr_gguf_tensor(engine->file, i)->size;
+}

@@ -1,0 +1,38 @@
+/* An engine: a model opened on a device, and what its sessions share.
+ *
+ *     source -> file -> vocabulary
+ *                  '--> architecture -> model -> backend -> plan */
+#ifndef CR_ENGINE_H
+#define CR_ENGINE_H
+
+#include "backend/backend.h"
+#include "base/pool.h"
+#include "model/model.h"
+#include "session/session.h"
+#include "token/vocab.h"
+
+typedef struct cr_engine {
+    cr_host host;
+    cr_gguf *file;
+    cr_vocab *vocab; /* NULL: the file has none */
+    cr_model *model;
+    const cr_backend_api *api;
+    cr_backend *backend;
+    cr_plan *plan;
+    cr_lock run_lock; /* a plan runs one batch at a time */
+    cera_kv_type kv_type;
+    int context_size, chunk_size;
+    double load_ms;
+} cr_engine;
+
+/* On failure nothing stays open. */
+cera_status cr_engine_open(const cera_source *source, const cera_engine_options *options,
+                           cr_engine **out, cera_error *err);
+void cr_engine_close(cr_engine *engine);
+
+void cr_engine_get_info(const cr_engine *engine, cera_engine_info *out);
+
+/* What sessions of this engine work with. */
+cr_session_env cr_engine_env(cr_engine *engine);
+
+#endif

@@ -1,0 +1,67 @@
+/* Building a graph. */
+#include "graph/graph.h"
+
+#include <assert.h>
+
+const char *cr_op_name(cr_op_kind kind)
+{
+    static const char *const names[] = {
+#define OP(name, meaning) #name,
+#include "graph/op.def"
+#undef OP
+    };
+    assert(kind >= 0 && kind < CR_OP_COUNT);
+    return names[kind];
+}
+
+bool cr_graph_init(cr_graph *graph, cr_arena *arena, const cr_graph_limits *limits)
+{
+    *graph = (cr_graph){
+        .ops = cr_arena_array(arena, (size_t)limits->n_ops, sizeof(cr_op)),
+        .values = cr_arena_array(arena, (size_t)limits->n_values, sizeof(cr_value_slot)),
+        .caches = cr_arena_array(arena, (size_t)limits->n_caches, sizeof(cr_cache)),
+        .states = cr_arena_array(arena, (size_t)limits->n_states, sizeof(cr_state)),
+    };
+    return graph->ops && graph->values && graph->caches && graph->states;
+}
+
+int cr_graph_value(cr_graph *graph, const char *name, size_t width)
+{
+    graph->values[graph->n_values] =
+        (cr_value_slot){ .name = name, .width = width, .first_op = -1, .last_op = -1 };
+    return graph->n_values++;
+}
+
+int cr_graph_cache(cr_graph *graph, int n_head_kv, int head_dim)
+{
+    graph->caches[graph->n_caches] = (cr_cache){ n_head_kv, head_dim, graph->page_elements };
+    graph->page_elements += 2 * (size_t)n_head_kv * CR_PAGE * (size_t)head_dim;
+    return graph->n_caches++;
+}
+
+int cr_graph_state(cr_graph *graph, size_t n)
+{
+    graph->states[graph->n_states] = (cr_state){ n, graph->state_floats };
+    graph->state_floats += n;
+    return graph->n_states++;
+}
+
+static void use_value(cr_graph *graph, int value, int op)
+{
+    if (value < 0)
+        return;
+    cr_value_slot *slot = &graph->values[value];
+    if (slot->first_op < 0)
+        slot->first_op = op;
+    slot->last_op = op;
+}
+
+cr_op *cr_graph_op(cr_graph *graph, cr_op_kind kind, int layer, int in, int out)
+{
+    cr_op *op = &graph->ops[graph->n_ops];
+    *op = (cr_op){ .kind = kind, .layer = layer, .in = in, .out = out };
+    use_value(graph, in, graph->n_ops);
+    use_value(graph, out, graph->n_ops);
+    graph->n_ops++;
+    return op;
+}

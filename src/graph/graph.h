@@ -1,0 +1,160 @@
+/* The graph: what a model computes, as a list of coarse ops with their tensors bound.
+ *
+ *     EMBED -> [ NORM_QKV -> ATTEND -> RESIDUAL | CONV_IN -> RESIDUAL ]
+ *              [ NORM_GATE_UP -> RESIDUAL ]  ... per layer ...  -> HEAD
+ *
+ * A graph says nothing about how many rows a batch has or which device computes it. model/block.c
+ * builds one per model; a backend makes a plan of it and replays that. */
+#ifndef CR_GRAPH_H
+#define CR_GRAPH_H
+
+#include "base/arena.h"
+#include "tensor/type.h"
+
+typedef enum cr_op_kind {
+#define OP(name, meaning) CR_OP_##name,
+#include "graph/op.def"
+#undef OP
+    CR_OP_COUNT
+} cr_op_kind;
+
+const char *cr_op_name(cr_op_kind kind);
+
+/* A matrix [n_rows][n_cols] or a vector [n_cols], stored as the file has it. */
+typedef struct cr_weight {
+    const char *name;
+    cr_type type;
+    size_t n_rows, n_cols;
+    size_t row_bytes;
+    const uint8_t *data;
+} cr_weight;
+
+/* The vector as floats; its type is F32 (model/bind.c saw to that). */
+static inline const float *cr_weight_f32(const cr_weight *weight)
+{
+    return (const float *)(const void *)weight->data;
+}
+
+/* y = weight x + bias. bias is NULL or [n_rows]. */
+typedef struct cr_proj {
+    const cr_weight *weight;
+    const cr_weight *bias;
+} cr_proj;
+
+/* y = x / sqrt(mean(x^2) + eps) * weight */
+typedef struct cr_norm {
+    const cr_weight *weight;
+    float eps;
+} cr_norm;
+
+/* Rotary positions: the pair (a, b) number i of a head turns by position * freq[i].
+ * PAIRS: a = x[2i], b = x[2i + 1].  HALVES: a = x[i], b = x[i + n_dims / 2]. */
+typedef enum cr_rope_style { CR_ROPE_PAIRS, CR_ROPE_HALVES } cr_rope_style;
+typedef struct cr_rope {
+    cr_rope_style style;
+    int n_dims;        /* of each head, from its start; even, at most head_dim */
+    const float *freq; /* [n_dims / 2] radians per position */
+} cr_rope;
+
+/* The shape of attention: query head h reads key/value head h / (n_head / n_head_kv). */
+typedef struct cr_heads {
+    int n_head, n_head_kv, head_dim;
+} cr_heads;
+
+typedef struct cr_op {
+    cr_op_kind kind;
+    int layer;   /* -1 outside the layers */
+    int in, out; /* values; -1 when there is none */
+    union {
+        struct {
+            const cr_weight *table; /* [n_vocab][n_embd] */
+        } embed;
+        struct {
+            cr_norm norm;
+            cr_proj q, k, v;
+            cr_norm q_norm, k_norm; /* per head, before the rotation; weight NULL: none */
+            cr_heads heads;
+            int cache; /* index into graph->caches */
+        } qkv;
+        struct {
+            cr_heads heads;
+            float scale; /* of the scores */
+            int cache;
+        } attend;
+        struct {
+            cr_norm norm;
+            cr_proj in;            /* [3 n_embd][n_embd]: b, c, x */
+            const cr_weight *taps; /* [n_embd][n_taps], the newest last */
+            int state;             /* index into graph->states */
+        } conv;
+        struct {
+            cr_proj proj; /* out += proj(in) */
+        } residual;
+        struct {
+            cr_norm norm;
+            cr_proj gate, up;
+        } gate_up;
+        struct {
+            cr_norm norm;
+            cr_proj proj; /* [n_vocab][n_embd] */
+        } head;
+    } u;
+} cr_op;
+
+/* An activation that one op writes and others read: [n_rows of the batch][width] floats. */
+typedef struct cr_value_slot {
+    const char *name;
+    size_t width;
+    size_t offset;       /* floats, within a row of the backend's buffer; set by cr_graph_place */
+    int first_op, last_op;
+} cr_value_slot;
+
+/* The key/value cache of one attention layer within a page of CR_PAGE positions:
+ *     keys [n_head_kv][CR_PAGE][head_dim], then values of the same shape. */
+enum { CR_PAGE = 64 };
+typedef struct cr_cache {
+    int n_head_kv, head_dim;
+    size_t offset; /* elements from the start of a page */
+} cr_cache;
+
+/* The recurrent state of one layer: n floats per sequence. */
+typedef struct cr_state {
+    size_t n;
+    size_t offset; /* floats from the start of a sequence's state */
+} cr_state;
+
+typedef struct cr_graph {
+    cr_op *ops;
+    int n_ops;
+    cr_value_slot *values;
+    int n_values;
+    cr_cache *caches;
+    int n_caches;
+    cr_state *states;
+    int n_states;
+    cr_rope rope; /* one for all layers; n_dims 0: none */
+    size_t n_vocab, n_embd;
+
+    size_t row_floats;    /* of the backend's buffer; set by cr_graph_place */
+    size_t page_elements; /* of a page */
+    size_t state_floats;  /* of a sequence's state */
+} cr_graph;
+
+/* Building: room for so many of each, then one call per thing. The arena outlives the graph. The
+ * limits are facts of the caller, so overrunning one is a bug, not an error. */
+typedef struct cr_graph_limits {
+    int n_ops, n_values, n_caches, n_states;
+} cr_graph_limits;
+bool cr_graph_init(cr_graph *graph, cr_arena *arena, const cr_graph_limits *limits);
+int cr_graph_value(cr_graph *graph, const char *name, size_t width);
+int cr_graph_cache(cr_graph *graph, int n_head_kv, int head_dim);
+int cr_graph_state(cr_graph *graph, size_t n);
+cr_op *cr_graph_op(cr_graph *graph, cr_op_kind kind, int layer, int in, int out);
+
+/* Checks that the tensors of every op fit together; the error names op and tensor. */
+cera_status cr_graph_check(const cr_graph *graph, cera_error *err);
+
+/* Gives every value its place in a row, so that values that are never alive together share it. */
+void cr_graph_place(cr_graph *graph);
+
+#endif

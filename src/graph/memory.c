@@ -1,0 +1,40 @@
+/* Placing values: a value lives from the first op that touches it to the last, and values whose
+ * lives do not overlap share their floats.
+ *
+ * Values are placed in the order they were made, each at the lowest offset that no placed value
+ * alive at the same time covers. With a handful of values that is as good as anything cleverer. */
+#include "graph/graph.h"
+
+enum { ALIGN_FLOATS = 16 }; /* 64 bytes */
+
+static bool lives_overlap(const cr_value_slot *a, const cr_value_slot *b)
+{
+    return a->first_op <= b->last_op && b->first_op <= a->last_op;
+}
+
+static size_t padded(size_t width)
+{
+    return (width + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
+}
+
+void cr_graph_place(cr_graph *graph)
+{
+    graph->row_floats = 0;
+    for (int i = 0; i < graph->n_values; i++) {
+        cr_value_slot *value = &graph->values[i];
+        value->offset = 0;
+        for (int j = 0; j < i;) {
+            const cr_value_slot *other = &graph->values[j];
+            bool collides = lives_overlap(value, other) &&
+                            value->offset < other->offset + padded(other->width) &&
+                            other->offset < value->offset + padded(value->width);
+            if (collides) {
+                value->offset = other->offset + padded(other->width);
+                j = 0; /* the new place may collide with an earlier one */
+            } else {
+                j++;
+            }
+        }
+        graph->row_floats = CR_MAX(graph->row_floats, value->offset + padded(value->width));
+    }
+}

@@ -1,0 +1,102 @@
+/* Shape rules: what each op demands of its values and tensors.
+ *
+ * Binding has compared every tensor with the metadata already; these rules compare the ops with
+ * each other, so that a mistake in an architecture file is found when a model is opened, by name,
+ * and kernels need no checks. */
+#include "graph/graph.h"
+
+typedef struct checker {
+    const cr_graph *graph;
+    const cr_op *op;
+    cera_error *err;
+} checker;
+
+static cera_status want(const checker *c, const char *what, size_t expected, size_t found)
+{
+    if (expected == found)
+        return CERA_OK;
+    return cr_fail(c->err, CERA_E_FORMAT, "%s of layer %d: %s: expected %zu, found %zu",
+                   cr_op_name(c->op->kind), c->op->layer, what, expected, found);
+}
+
+static cera_status want_norm(const checker *c, const cr_norm *norm, size_t width)
+{
+    return want(c, norm->weight->name, width, norm->weight->n_cols);
+}
+
+/* proj: [rows][cols] */
+static cera_status want_proj(const checker *c, const cr_proj *proj, size_t rows, size_t cols)
+{
+    CR_TRY(want(c, proj->weight->name, rows, proj->weight->n_rows));
+    CR_TRY(want(c, proj->weight->name, cols, proj->weight->n_cols));
+    if (proj->bias)
+        CR_TRY(want(c, proj->bias->name, rows, proj->bias->n_cols));
+    return CERA_OK;
+}
+
+static size_t width(const checker *c, int value)
+{
+    return value < 0 ? 0 : c->graph->values[value].width;
+}
+
+static cera_status check_qkv(const checker *c, size_t in, size_t out)
+{
+    const cr_heads *heads = &c->op->u.qkv.heads;
+    size_t dim = (size_t)heads->head_dim;
+    size_t kv = (size_t)heads->n_head_kv * dim;
+    CR_TRY(want(c, "queries", (size_t)heads->n_head * dim, out));
+    CR_TRY(want_norm(c, &c->op->u.qkv.norm, in));
+    CR_TRY(want_proj(c, &c->op->u.qkv.q, out, in));
+    CR_TRY(want_proj(c, &c->op->u.qkv.k, kv, in));
+    CR_TRY(want_proj(c, &c->op->u.qkv.v, kv, in));
+    if (c->op->u.qkv.q_norm.weight)
+        CR_TRY(want_norm(c, &c->op->u.qkv.q_norm, dim));
+    if (c->op->u.qkv.k_norm.weight)
+        CR_TRY(want_norm(c, &c->op->u.qkv.k_norm, dim));
+    return CERA_OK;
+}
+
+static cera_status check_conv(const checker *c, size_t in, size_t out)
+{
+    CR_TRY(want_norm(c, &c->op->u.conv.norm, in));
+    CR_TRY(want_proj(c, &c->op->u.conv.in, 3 * out, in));
+    CR_TRY(want(c, c->op->u.conv.taps->name, out, c->op->u.conv.taps->n_rows));
+    return want(c, "state", (c->op->u.conv.taps->n_cols - 1) * out,
+                c->graph->states[c->op->u.conv.state].n);
+}
+
+static cera_status check_op(const checker *c)
+{
+    const cr_op *op = c->op;
+    size_t in = width(c, op->in), out = width(c, op->out);
+    switch (op->kind) {
+    case CR_OP_EMBED:
+        CR_TRY(want(c, op->u.embed.table->name, c->graph->n_vocab, op->u.embed.table->n_rows));
+        return want(c, op->u.embed.table->name, out, op->u.embed.table->n_cols);
+    case CR_OP_NORM_QKV:
+        return check_qkv(c, in, out);
+    case CR_OP_ATTEND:
+        return want(c, "heads", in, out);
+    case CR_OP_CONV_IN:
+        return check_conv(c, in, out);
+    case CR_OP_RESIDUAL:
+        return want_proj(c, &op->u.residual.proj, out, in);
+    case CR_OP_NORM_GATE_UP:
+        CR_TRY(want_norm(c, &op->u.gate_up.norm, in));
+        CR_TRY(want_proj(c, &op->u.gate_up.gate, out, in));
+        return want_proj(c, &op->u.gate_up.up, out, in);
+    case CR_OP_HEAD:
+        CR_TRY(want_norm(c, &op->u.head.norm, in));
+        return want_proj(c, &op->u.head.proj, c->graph->n_vocab, in);
+    case CR_OP_COUNT:
+        break;
+    }
+    return cr_fail(c->err, CERA_E_UNSUPPORTED, "op %d: no shape rule", (int)op->kind);
+}
+
+cera_status cr_graph_check(const cr_graph *graph, cera_error *err)
+{
+    for (int i = 0; i < graph->n_ops; i++)
+        CR_TRY(check_op(&(checker){ graph, &graph->ops[i], err }));
+    return CERA_OK;
+}

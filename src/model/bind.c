@@ -1,0 +1,153 @@
+/* Binding tensors: the one place where a tensor of the file is held against what the model needs.
+ *
+ * Whatever a kernel will read has been through here: the name exists, the type can be computed, and
+ * the shape follows from the hyper-parameters. */
+#include "model/block.h"
+
+#include <stdio.h>
+
+typedef struct binder {
+    const cr_gguf *file;
+    const cr_arch *arch;
+    const cr_hparams *hp;
+    cr_arena *arena;
+    cera_error *err;
+} binder;
+
+static uint64_t dim_value(const cr_hparams *hp, cr_dim dim, int layer)
+{
+    uint64_t embd = (uint64_t)hp->n_embd, head = (uint64_t)hp->head_dim;
+    switch (dim) {
+    case CR_DIM_NONE:
+        return 1;
+    case CR_DIM_EMBD:
+        return embd;
+    case CR_DIM_3_EMBD:
+        return 3 * embd;
+    case CR_DIM_FF:
+        return (uint64_t)hp->n_ff;
+    case CR_DIM_VOCAB:
+        return (uint64_t)hp->n_vocab;
+    case CR_DIM_HEAD:
+        return head;
+    case CR_DIM_Q:
+        return (uint64_t)hp->n_head * head;
+    case CR_DIM_KV:
+        return (uint64_t)hp->n_head_kv[layer] * head;
+    case CR_DIM_TAPS:
+        return (uint64_t)hp->n_taps;
+    case CR_DIM_ROPE_HALF:
+        return (uint64_t)hp->rope_dims / 2;
+    }
+    return 0;
+}
+
+static cera_status check_type(const binder *b, const cr_rule *rule, const cr_tensor *tensor)
+{
+    char unknown[16];
+    const char *type = cr_type_id_name(tensor->type_id, unknown);
+    if (tensor->type == CR_TYPE_COUNT)
+        return cr_fail(b->err, CERA_E_UNSUPPORTED, "%s: unsupported element type %s",
+                       tensor->name.data, type);
+    if (rule->shape == CR_VECTOR && tensor->type != CR_TYPE_F32)
+        return cr_fail(b->err, CERA_E_UNSUPPORTED, "%s: expected element type F32, found %s",
+                       tensor->name.data, type);
+    return CERA_OK;
+}
+
+static cera_status check_shape(const binder *b, const cr_rule *rule, int layer,
+                               const cr_tensor *tensor)
+{
+    uint64_t want[4] = { dim_value(b->hp, rule->dims[0], layer),
+                         dim_value(b->hp, rule->dims[1], layer), 1, 1 };
+    bool equal = true;
+    for (int i = 0; i < 4; i++)
+        equal = equal && tensor->shape[i] == want[i];
+    if (equal)
+        return CERA_OK;
+    char found[96];
+    int n = snprintf(found, sizeof found, "[%llu", (unsigned long long)tensor->shape[0]);
+    for (int i = 1; i < tensor->n_dims && n < (int)sizeof found; i++)
+        n += snprintf(found + n, sizeof found - (size_t)n, ", %llu",
+                      (unsigned long long)tensor->shape[i]);
+    if (rule->dims[1] == CR_DIM_NONE)
+        return cr_fail(b->err, CERA_E_FORMAT, "%s: expected [%llu], file has %s]",
+                       tensor->name.data, (unsigned long long)want[0], found);
+    return cr_fail(b->err, CERA_E_FORMAT, "%s: expected [%llu, %llu], file has %s]",
+                   tensor->name.data, (unsigned long long)want[0], (unsigned long long)want[1],
+                   found);
+}
+
+static const cr_tensor *find(const binder *b, const char *pattern, int layer, char name[128])
+{
+    if (!pattern)
+        return NULL;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral" /* patterns are constants of arch/ files */
+    snprintf(name, 128, pattern, layer);
+#pragma GCC diagnostic pop
+    return cr_gguf_find_tensor(b->file, name);
+}
+
+static cera_status bind_rule(const binder *b, const cr_rule *rule, int layer,
+                             const cr_weight **slot)
+{
+    char name[128], alias[128];
+    const cr_tensor *tensor = find(b, rule->name, layer, name);
+    if (!tensor)
+        tensor = find(b, rule->alias, layer, alias);
+    if (!tensor && rule->optional)
+        return CERA_OK;
+    if (!tensor)
+        return cr_fail(b->err, CERA_E_FORMAT, "%s: the tensor is missing", name);
+    CR_TRY(check_type(b, rule, tensor));
+    CR_TRY(check_shape(b, rule, layer, tensor));
+
+    cr_weight *weight = cr_arena_alloc(b->arena, sizeof *weight);
+    if (!weight)
+        return cr_fail_nomem(b->err, sizeof *weight, "a tensor record");
+    size_t cols = (size_t)tensor->shape[0];
+    *weight = (cr_weight){
+        .name = tensor->name.data,
+        .type = tensor->type,
+        .n_cols = cols,
+        .n_rows = (size_t)tensor->shape[1],
+        .row_bytes = cr_type_bytes(cr_type_get(tensor->type), cols),
+        .data = tensor->data,
+    };
+    *slot = weight;
+    return CERA_OK;
+}
+
+static bool applies(const binder *b, const cr_rule *rule, int layer)
+{
+    if (rule->where == CR_IN_EVERY_LAYER)
+        return true;
+    cr_layer recipe;
+    b->arch->layer(b->hp, layer, &recipe);
+    return rule->where == (recipe.mixer == CR_MIXER_ATTENTION ? CR_IN_ATTENTION : CR_IN_CONV);
+}
+
+cera_status cr_bind(const cr_gguf *file, const cr_arch *arch, const cr_hparams *hparams,
+                    cr_arena *arena, cr_tensors *out, cera_error *err)
+{
+    binder b = { file, arch, hparams, arena, err };
+    size_t n_layer = (size_t)hparams->n_layer;
+    cr_tensors tensors = { .layer = cr_arena_array(arena, n_layer, sizeof *tensors.layer) };
+    if (!tensors.layer)
+        return cr_fail_nomem(err, n_layer * sizeof *tensors.layer, "the tensor table");
+
+    for (size_t r = 0; r < arch->n_rules; r++) {
+        const cr_rule *rule = &arch->rules[r];
+        if (rule->where == CR_IN_MODEL) {
+            CR_TRY(bind_rule(&b, rule, 0, &tensors.global[rule->slot]));
+            continue;
+        }
+        for (int i = 0; i < hparams->n_layer; i++) {
+            if (applies(&b, rule, i))
+                CR_TRY(bind_rule(&b, rule, i, &tensors.layer[i][rule->slot]));
+        }
+    }
+    *out = tensors;
+    return CERA_OK;
+}

@@ -1,0 +1,148 @@
+/* Lowering: layers to ops. */
+#include "model/block.h"
+
+#include <math.h>
+
+typedef struct lowering {
+    const cr_arch *arch;
+    const cr_hparams *hp;
+    const cr_tensors *tensors;
+    cr_graph *graph;
+    /* Values: the residual stream, queries, the mixer's output, the gated feed-forward. */
+    int residual, query, mixed, gated;
+} lowering;
+
+static cr_proj proj(const cr_weight *weight, const cr_weight *bias)
+{
+    return (cr_proj){ weight, bias };
+}
+
+static cr_norm norm(const lowering *l, const cr_weight *weight)
+{
+    return (cr_norm){ weight, l->hp->norm_eps };
+}
+
+static void lower_attention(const lowering *l, int i, const cr_layer *layer)
+{
+    const cr_weight *const *w = l->tensors->layer[i];
+    int cache = cr_graph_cache(l->graph, layer->heads.n_head_kv, layer->heads.head_dim);
+
+    cr_op *op = cr_graph_op(l->graph, CR_OP_NORM_QKV, i, l->residual, l->query);
+    op->u.qkv.norm = norm(l, w[CR_SLOT_MIXER_NORM]);
+    op->u.qkv.q = proj(w[CR_SLOT_Q], w[CR_SLOT_Q_BIAS]);
+    op->u.qkv.k = proj(w[CR_SLOT_K], w[CR_SLOT_K_BIAS]);
+    op->u.qkv.v = proj(w[CR_SLOT_V], w[CR_SLOT_V_BIAS]);
+    op->u.qkv.q_norm = norm(l, w[CR_SLOT_Q_NORM]);
+    op->u.qkv.k_norm = norm(l, w[CR_SLOT_K_NORM]);
+    op->u.qkv.heads = layer->heads;
+    op->u.qkv.cache = cache;
+
+    op = cr_graph_op(l->graph, CR_OP_ATTEND, i, l->query, l->mixed);
+    op->u.attend.heads = layer->heads;
+    op->u.attend.scale = layer->attn_scale;
+    op->u.attend.cache = cache;
+
+    op = cr_graph_op(l->graph, CR_OP_RESIDUAL, i, l->mixed, l->residual);
+    op->u.residual.proj = proj(w[CR_SLOT_ATTN_OUT], w[CR_SLOT_ATTN_OUT_BIAS]);
+}
+
+static void lower_conv(const lowering *l, int i, int conv_out)
+{
+    const cr_weight *const *w = l->tensors->layer[i];
+    size_t n_state = (size_t)(l->hp->n_taps - 1) * (size_t)l->hp->n_embd;
+
+    cr_op *op = cr_graph_op(l->graph, CR_OP_CONV_IN, i, l->residual, conv_out);
+    op->u.conv.norm = norm(l, w[CR_SLOT_MIXER_NORM]);
+    op->u.conv.in = proj(w[CR_SLOT_CONV_IN], NULL);
+    op->u.conv.taps = w[CR_SLOT_CONV_TAPS];
+    op->u.conv.state = cr_graph_state(l->graph, n_state);
+
+    op = cr_graph_op(l->graph, CR_OP_RESIDUAL, i, conv_out, l->residual);
+    op->u.residual.proj = proj(w[CR_SLOT_CONV_OUT], NULL);
+}
+
+static void lower_ffn(const lowering *l, int i)
+{
+    const cr_weight *const *w = l->tensors->layer[i];
+
+    cr_op *op = cr_graph_op(l->graph, CR_OP_NORM_GATE_UP, i, l->residual, l->gated);
+    op->u.gate_up.norm = norm(l, w[CR_SLOT_FFN_NORM]);
+    op->u.gate_up.gate = proj(w[CR_SLOT_GATE], w[CR_SLOT_GATE_BIAS]);
+    op->u.gate_up.up = proj(w[CR_SLOT_UP], w[CR_SLOT_UP_BIAS]);
+
+    op = cr_graph_op(l->graph, CR_OP_RESIDUAL, i, l->gated, l->residual);
+    op->u.residual.proj = proj(w[CR_SLOT_DOWN], w[CR_SLOT_DOWN_BIAS]);
+}
+
+/* Frequencies of the pairs: base^(-2i / n_dims), over the file's factors where it has them. */
+static cera_status make_rope(const lowering *l, cr_arena *arena, cera_error *err)
+{
+    size_t n = (size_t)l->hp->rope_dims / 2;
+    float *freq = cr_arena_array(arena, n, sizeof *freq);
+    if (!freq)
+        return cr_fail_nomem(err, n * sizeof *freq, "the rotary frequencies");
+    const cr_weight *factors = l->tensors->global[CR_SLOT_ROPE_FACTORS];
+    for (size_t i = 0; i < n; i++) {
+        double exponent = -2.0 * (double)i / (double)l->hp->rope_dims;
+        double f = pow((double)l->hp->rope_base, exponent);
+        if (factors) {
+            float factor = cr_weight_f32(factors)[i];
+            if (!isfinite(factor) || factor <= 0)
+                return cr_fail(err, CERA_E_FORMAT,
+                               "%s: expected finite positive numbers, found %g at %zu",
+                               factors->name, (double)factor, i);
+            f /= (double)factor;
+        }
+        freq[i] = (float)f;
+    }
+    l->graph->rope = (cr_rope){ l->hp->rope_style, l->hp->rope_dims, freq };
+    return CERA_OK;
+}
+
+cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors *tensors,
+                     cr_arena *arena, cr_graph *out, cera_error *err)
+{
+    cr_graph graph;
+    lowering l = { .arch = arch, .hp = hp, .tensors = tensors, .graph = &graph };
+    cr_graph_limits limits = {
+        .n_ops = 2 + 5 * hp->n_layer,
+        .n_values = 5,
+        .n_caches = hp->n_layer,
+        .n_states = hp->n_layer,
+    };
+    if (!cr_graph_init(&graph, arena, &limits))
+        return cr_fail_nomem(err, 0, "the graph");
+    graph.n_vocab = (size_t)hp->n_vocab;
+    graph.n_embd = (size_t)hp->n_embd;
+    CR_TRY(make_rope(&l, arena, err));
+
+    size_t q_width = (size_t)hp->n_head * (size_t)hp->head_dim;
+    l.residual = cr_graph_value(&graph, "residual", graph.n_embd);
+    l.query = cr_graph_value(&graph, "query", q_width);
+    l.mixed = cr_graph_value(&graph, "mixed", q_width);
+    l.gated = cr_graph_value(&graph, "gated", (size_t)hp->n_ff);
+    int conv_out = cr_graph_value(&graph, "conv", graph.n_embd);
+
+    cr_op *op = cr_graph_op(&graph, CR_OP_EMBED, -1, -1, l.residual);
+    op->u.embed.table = tensors->global[CR_SLOT_EMBED];
+
+    for (int i = 0; i < hp->n_layer; i++) {
+        cr_layer layer = { 0 };
+        arch->layer(hp, i, &layer);
+        if (layer.mixer == CR_MIXER_ATTENTION)
+            lower_attention(&l, i, &layer);
+        else
+            lower_conv(&l, i, conv_out);
+        lower_ffn(&l, i);
+    }
+
+    const cr_weight *output = tensors->global[CR_SLOT_OUTPUT];
+    op = cr_graph_op(&graph, CR_OP_HEAD, -1, l.residual, -1);
+    op->u.head.norm = norm(&l, tensors->global[CR_SLOT_OUTPUT_NORM]);
+    op->u.head.proj = proj(output ? output : tensors->global[CR_SLOT_EMBED], NULL);
+
+    CR_TRY(cr_graph_check(&graph, err));
+    cr_graph_place(&graph);
+    *out = graph;
+    return CERA_OK;
+}

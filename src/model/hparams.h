@@ -1,0 +1,34 @@
+/* Hyper-parameters: what an architecture file reads from the metadata, and nothing derived. */
+#ifndef CR_HPARAMS_H
+#define CR_HPARAMS_H
+
+#include "graph/graph.h"
+
+/* Limits that keep every product of two of them far inside 64 bits. */
+enum {
+    CR_MAX_LAYERS = 1024,
+    CR_MAX_WIDTH = 1 << 20, /* embedding, feed-forward */
+    CR_MAX_HEADS = 1 << 12,
+    CR_MAX_HEAD_DIM = 1 << 12,
+    CR_MAX_VOCAB = 1 << 24,
+    CR_MAX_CONTEXT = 1 << 26,
+    CR_MAX_TAPS = 16,
+};
+
+typedef struct cr_hparams {
+    int n_layer;
+    int n_embd;
+    int n_ff;
+    int n_head;
+    int head_dim;
+    int n_head_kv[CR_MAX_LAYERS]; /* 0: the layer has no attention */
+    int n_vocab;                  /* rows of the embedding table */
+    int n_context;                /* that the model was trained for */
+    int n_taps;                   /* of the short convolution; 0: none */
+    float norm_eps;
+    float rope_base;
+    int rope_dims;
+    cr_rope_style rope_style;
+} cr_hparams;
+
+#endif

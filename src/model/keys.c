@@ -1,0 +1,199 @@
+/* Reading hyper-parameters. */
+#include "model/keys.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { MAX_KEY = 128 };
+
+typedef struct full_key {
+    char text[MAX_KEY];
+} full_key;
+
+static full_key join(const cr_keys *keys, const char *key)
+{
+    full_key full;
+    snprintf(full.text, sizeof full.text, "%s.%s", keys->prefix, key);
+    return full;
+}
+
+/* Whether a value is an integer, and which. */
+static bool to_integer(const cera_value *value, int64_t *out)
+{
+    switch (value->type) {
+    case CERA_VALUE_U8:
+    case CERA_VALUE_U16:
+    case CERA_VALUE_U32:
+    case CERA_VALUE_U64:
+        if (value->as.u > INT64_MAX)
+            return false;
+        *out = (int64_t)value->as.u;
+        return true;
+    case CERA_VALUE_I8:
+    case CERA_VALUE_I16:
+    case CERA_VALUE_I32:
+    case CERA_VALUE_I64:
+        *out = value->as.i;
+        return true;
+    case CERA_VALUE_F32:
+    case CERA_VALUE_F64:
+    case CERA_VALUE_BOOL:
+    case CERA_VALUE_STRING:
+    case CERA_VALUE_ARRAY:
+        break;
+    }
+    return false;
+}
+
+static cera_status integer_in(const cr_keys *keys, const char *name, const cera_value *value,
+                              int min, int max, int *out)
+{
+    int64_t n;
+    if (!to_integer(value, &n))
+        return cr_fail(keys->err, CERA_E_FORMAT, "%s: expected an integer", name);
+    if (n < min || n > max)
+        return cr_fail(keys->err, CERA_E_FORMAT, "%s: expected %d to %d, found %lld", name, min,
+                       max, (long long)n);
+    *out = (int)n;
+    return CERA_OK;
+}
+
+static cera_status absent(const cr_keys *keys, const char *name, cr_need need)
+{
+    if (need == CR_OPTIONAL)
+        return CERA_OK;
+    return cr_fail(keys->err, CERA_E_FORMAT, "%s: the key is missing", name);
+}
+
+cera_status cr_keys_int(const cr_keys *keys, const char *key, cr_need need, int min, int max,
+                        int *out)
+{
+    full_key name = join(keys, key);
+    cera_value value;
+    if (!cr_gguf_find(keys->file, name.text, &value))
+        return absent(keys, name.text, need);
+    return integer_in(keys, name.text, &value, min, max, out);
+}
+
+cera_status cr_keys_positive(const cr_keys *keys, const char *key, cr_need need, float *out)
+{
+    full_key name = join(keys, key);
+    float number = NAN;
+    cera_value value;
+    if (!cr_gguf_find(keys->file, name.text, &value))
+        return absent(keys, name.text, need);
+    CR_TRY(cr_gguf_get_f32(keys->file, name.text, need, &number, keys->err));
+    if (!isfinite(number) || number <= 0)
+        return cr_fail(keys->err, CERA_E_FORMAT, "%s: expected a finite positive number, found %g",
+                       name.text, (double)number);
+    *out = number;
+    return CERA_OK;
+}
+
+cera_status cr_keys_int_per_layer(const cr_keys *keys, const char *key, cr_need need, int min,
+                                  int max, int *out, int n)
+{
+    full_key name = join(keys, key);
+    cera_value value;
+    if (!cr_gguf_find(keys->file, name.text, &value))
+        return absent(keys, name.text, need);
+    if (value.type == CERA_VALUE_ARRAY && value.count < (uint64_t)n)
+        return cr_fail(keys->err, CERA_E_FORMAT, "%s: expected %d elements, found %llu", name.text,
+                       n, (unsigned long long)value.count);
+    for (int i = 0; i < n; i++) {
+        cera_value element = value;
+        if (value.type == CERA_VALUE_ARRAY)
+            cr_gguf_element(&value, (uint64_t)i, &element);
+        CR_TRY(integer_in(keys, name.text, &element, min, max, &out[i]));
+    }
+    return CERA_OK;
+}
+
+static cera_status read_heads(const cr_keys *keys, int min_head_kv, cr_hparams *hp)
+{
+    CR_TRY(cr_keys_int(keys, "attention.head_count", CR_REQUIRED, 1, CR_MAX_HEADS, &hp->n_head));
+    for (int i = 0; i < hp->n_layer; i++)
+        hp->n_head_kv[i] = hp->n_head;
+    cr_need need = min_head_kv == 0 ? CR_REQUIRED : CR_OPTIONAL;
+    CR_TRY(cr_keys_int_per_layer(keys, "attention.head_count_kv", need, min_head_kv, hp->n_head,
+                                 hp->n_head_kv, hp->n_layer));
+    for (int i = 0; i < hp->n_layer; i++) {
+        int n = hp->n_head_kv[i];
+        if (n > 0 && hp->n_head % n != 0)
+            return cr_fail(keys->err, CERA_E_FORMAT,
+                           "%s.attention.head_count_kv: expected a divisor of %d heads, found %d",
+                           keys->prefix, hp->n_head, n);
+    }
+
+    hp->head_dim = hp->n_embd / hp->n_head;
+    if (hp->n_embd % hp->n_head != 0)
+        hp->head_dim = 0; /* then the file has to say */
+    cr_need need_dim = hp->head_dim > 0 ? CR_OPTIONAL : CR_REQUIRED;
+    CR_TRY(cr_keys_int(keys, "attention.key_length", need_dim, 1, CR_MAX_HEAD_DIM, &hp->head_dim));
+    return cr_keys_refuse_number(keys, "attention.value_length", hp->head_dim);
+}
+
+/* The embedding table says how many tokens there are; the key, where it exists, must agree. */
+static cera_status read_vocab(const cr_keys *keys, cr_hparams *hp)
+{
+    const cr_tensor *table = cr_gguf_find_tensor(keys->file, "token_embd.weight");
+    if (!table)
+        return cr_fail(keys->err, CERA_E_FORMAT, "token_embd.weight: the tensor is missing");
+    if (table->shape[1] > CR_MAX_VOCAB)
+        return cr_fail(keys->err, CERA_E_LIMIT, "token_embd.weight: at most %d rows, found %llu",
+                       CR_MAX_VOCAB, (unsigned long long)table->shape[1]);
+    hp->n_vocab = (int)table->shape[1];
+    int n_key = hp->n_vocab;
+    CR_TRY(cr_keys_int(keys, "vocab_size", CR_OPTIONAL, 1, CR_MAX_VOCAB, &n_key));
+    if (n_key == hp->n_vocab)
+        return CERA_OK;
+    return cr_fail(keys->err, CERA_E_FORMAT, "%s.vocab_size: %d, but token_embd.weight has %d rows",
+                   keys->prefix, n_key, hp->n_vocab);
+}
+
+cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp)
+{
+    CR_TRY(cr_keys_int(keys, "block_count", CR_REQUIRED, 1, CR_MAX_LAYERS, &hp->n_layer));
+    CR_TRY(cr_keys_int(keys, "context_length", CR_REQUIRED, 1, CR_MAX_CONTEXT, &hp->n_context));
+    CR_TRY(cr_keys_int(keys, "embedding_length", CR_REQUIRED, 1, CR_MAX_WIDTH, &hp->n_embd));
+    CR_TRY(cr_keys_int(keys, "feed_forward_length", CR_REQUIRED, 1, CR_MAX_WIDTH, &hp->n_ff));
+    CR_TRY(read_heads(keys, min_head_kv, hp));
+    CR_TRY(read_vocab(keys, hp));
+    CR_TRY(cr_keys_positive(keys, "attention.layer_norm_rms_epsilon", CR_REQUIRED, &hp->norm_eps));
+
+    hp->rope_dims = hp->head_dim;
+    CR_TRY(cr_keys_int(keys, "rope.dimension_count", CR_OPTIONAL, 2, hp->head_dim, &hp->rope_dims));
+    if (hp->rope_dims % 2 == 0)
+        return CERA_OK;
+    return cr_fail(keys->err, CERA_E_FORMAT, "%s.rope.dimension_count: expected an even number, "
+                   "found %d", keys->prefix, hp->rope_dims);
+}
+
+cera_status cr_keys_refuse_text(const cr_keys *keys, const char *key, const char *neutral)
+{
+    full_key name = join(keys, key);
+    cr_str text = cr_str_from(neutral);
+    CR_TRY(cr_gguf_get_str(keys->file, name.text, CR_OPTIONAL, &text, keys->err));
+    if (cr_str_is(text, neutral))
+        return CERA_OK;
+    return cr_fail(keys->err, CERA_E_UNSUPPORTED, "%s: \"%.*s\" is not supported", name.text,
+                   (int)CR_MIN(text.size, 64), text.data);
+}
+
+cera_status cr_keys_refuse_number(const cr_keys *keys, const char *key, double neutral)
+{
+    full_key name = join(keys, key);
+    cera_value value;
+    if (!cr_gguf_find(keys->file, name.text, &value))
+        return CERA_OK;
+    int64_t n;
+    double number = to_integer(&value, &n)             ? (double)n
+                    : value.type == CERA_VALUE_F32 ||
+                            value.type == CERA_VALUE_F64 ? value.as.f
+                    : value.type == CERA_VALUE_BOOL      ? (double)value.as.b
+                                                         : NAN;
+    if (number == neutral)
+        return CERA_OK;
+    return cr_fail(keys->err, CERA_E_UNSUPPORTED, "%s: only %g is supported, found %g", name.text,
+                   neutral, number);
+}

@@ -1,0 +1,36 @@
+/* Hyper-parameters from metadata: typed reading of "<architecture>.<key>" with a range.
+ *
+ * Every number that later becomes a size, a divisor or a loop bound is range-checked here, where it
+ * is read, and the error names the key. */
+#ifndef CR_KEYS_H
+#define CR_KEYS_H
+
+#include "file/gguf.h"
+#include "model/hparams.h"
+
+typedef struct cr_keys {
+    const cr_gguf *file;
+    const char *prefix; /* the architecture's name */
+    cera_error *err;
+} cr_keys;
+
+/* An integer in [min, max]. An absent optional key leaves *out alone. */
+cera_status cr_keys_int(const cr_keys *keys, const char *key, cr_need need, int min, int max,
+                        int *out);
+/* A finite number above 0. */
+cera_status cr_keys_positive(const cr_keys *keys, const char *key, cr_need need, float *out);
+
+/* A key that holds one integer for all layers, or an array with one for each of the first n. */
+cera_status cr_keys_int_per_layer(const cr_keys *keys, const char *key, cr_need need, int min,
+                                  int max, int *out, int n);
+
+/* The keys that every decoder has: sizes, heads, context, norm epsilon. min_head_kv is 0 where a layer
+ * may have no attention. */
+cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp);
+
+/* Refuses a file that asks for something this architecture file does not do: the key may be absent
+ * or have the neutral value. */
+cera_status cr_keys_refuse_text(const cr_keys *keys, const char *key, const char *neutral);
+cera_status cr_keys_refuse_number(const cr_keys *keys, const char *key, double neutral);
+
+#endif

@@ -1,0 +1,197 @@
+/* Generating: sample, show, compute, until something ends it.
+ *
+ *     logits -> sampler -> token -> pieces -> whole characters -> no stop text in them -> sink
+ *                            '--> session (its keys and values, the next logits) */
+#include "session/session.h"
+
+#include "sample/sampler.h"
+#include "sample/stop.h"
+#include "token/detok.h"
+
+#include <math.h>
+
+enum { MAX_LOGPROBS = 20, MAX_STOP_IDS = 1024, TEXT_ROOM = 4096 };
+
+typedef struct generation {
+    cr_session *session;
+    const cr_session_env *env;
+    const cera_generate_options *options;
+    const cera_sink *sink;
+    cera_error *err;
+    cr_sampler *sampler;
+    cr_detok detok;
+    cr_buf text; /* whole characters of the last token */
+    cr_stop stop;
+    bool hit_stop_text;
+    size_t n_vocab;
+} generation;
+
+static cera_status check_options(const generation *g)
+{
+    const cera_generate_options *o = g->options;
+    if (o->size != sizeof *o)
+        return cr_fail(g->err, CERA_E_ARG, "generate options size: expected %zu, found %zu",
+                       sizeof *o, o->size);
+    if (o->max_tokens < -1)
+        return cr_fail(g->err, CERA_E_ARG, "max_tokens: expected -1 or more, found %d",
+                       o->max_tokens);
+    if (o->n_logprobs < 0 || o->n_logprobs > MAX_LOGPROBS)
+        return cr_fail(g->err, CERA_E_ARG, "n_logprobs: expected 0 to %d, found %d", MAX_LOGPROBS,
+                       o->n_logprobs);
+    if (o->n_stop_ids > MAX_STOP_IDS)
+        return cr_fail(g->err, CERA_E_ARG, "stop_ids: expected at most %d, found %zu", MAX_STOP_IDS,
+                       o->n_stop_ids);
+    if (o->n_stop_ids > 0 && !o->stop_ids)
+        return cr_fail(g->err, CERA_E_ARG, "stop_ids: expected %zu ids, found NULL", o->n_stop_ids);
+    if (!cr_session_logits(g->session))
+        return cr_fail(g->err, CERA_E_STATE, "generate: nothing has been appended yet");
+    return CERA_OK;
+}
+
+/* Makes everything that generating needs, so that a token allocates nothing. */
+static cera_status prepare(generation *g)
+{
+    cr_host *host = g->env->host;
+    CR_TRY(check_options(g));
+    CR_TRY(cr_sampler_new(host, g->n_vocab, g->options, &g->sampler, g->err));
+    if (g->options->ignore_eos && g->env->vocab) {
+        for (size_t i = 0; i < g->n_vocab; i++) {
+            if (cr_vocab_is_end(g->env->vocab, (int32_t)i))
+                cr_sampler_ban(g->sampler, (int32_t)i);
+        }
+    }
+    CR_TRY(cr_stop_init(&g->stop, host, g->options->stop, g->options->n_stop, g->err));
+    cr_detok_init(&g->detok);
+    if (!cr_buf_reserve(&g->text, TEXT_ROOM))
+        return cr_fail_nomem(g->err, TEXT_ROOM, "generated text");
+
+    size_t most = cr_session_room(g->session);
+    if (g->options->max_tokens >= 0)
+        most = CR_MIN(most, (size_t)g->options->max_tokens);
+    return cr_session_reserve(g->session, most, g->err);
+}
+
+static bool is_end(const generation *g, int32_t id)
+{
+    for (size_t i = 0; i < g->options->n_stop_ids; i++) {
+        if (g->options->stop_ids[i] == id)
+            return true;
+    }
+    return g->env->vocab && cr_vocab_is_end(g->env->vocab, id);
+}
+
+static bool show_text(const generation *g, size_t n)
+{
+    if (n == 0 || !g->sink->on_text)
+        return true;
+    return g->sink->on_text(g->sink->user, g->stop.held.data, n) == 0;
+}
+
+static bool show_token(const generation *g, int32_t id)
+{
+    if (!g->sink->on_token)
+        return true;
+    cera_logprob top[MAX_LOGPROBS];
+    cera_token_info info = { .id = id, .logprob = NAN, .top = top };
+    if (g->options->n_logprobs > 0) {
+        info.n_top = CR_MIN(g->options->n_logprobs, (int)g->n_vocab);
+        info.logprob = cr_logprobs(cr_session_logits(g->session), g->n_vocab, id, top, info.n_top);
+    }
+    return g->sink->on_token(g->sink->user, &info) == 0;
+}
+
+/* Hands a token on. *finished tells whether that ends the generation, and *finish why. */
+static cera_status show(generation *g, int32_t id, bool *finished, cera_finish *finish)
+{
+    bool wanted = show_token(g, id);
+    if (g->env->vocab) {
+        size_t n_ready = 0;
+        g->text.size = 0;
+        if (!cr_detok_push(&g->detok, cr_vocab_piece(g->env->vocab, id), &g->text) ||
+            !cr_stop_push(&g->stop, g->text.data, g->text.size, &n_ready, &g->hit_stop_text))
+            return cr_fail_nomem(g->err, g->text.size, "generated text");
+        wanted = show_text(g, n_ready) && wanted;
+        cr_stop_take(&g->stop, n_ready);
+    }
+    *finished = g->hit_stop_text || !wanted;
+    *finish = g->hit_stop_text ? CERA_FINISH_STOP : CERA_FINISH_SINK;
+    return CERA_OK;
+}
+
+static cera_status loop(generation *g, cera_summary *summary)
+{
+    const cera_os *os = &g->env->host->os;
+    uint64_t start = os->clock_ns(os->ctx);
+    int max_tokens = g->options->max_tokens;
+    for (;;) {
+        if (cr_session_take_cancel(g->session)) {
+            summary->finish = CERA_FINISH_CANCELLED;
+            return CERA_OK;
+        }
+        if (max_tokens >= 0 && summary->n_generated >= (size_t)max_tokens) {
+            summary->finish = CERA_FINISH_LENGTH;
+            return CERA_OK;
+        }
+        if (cr_session_room(g->session) == 0) {
+            summary->finish = CERA_FINISH_CONTEXT;
+            return CERA_OK;
+        }
+        int32_t id;
+        CR_TRY(cr_sampler_next(g->sampler, cr_session_logits(g->session), &id, g->err));
+        if (is_end(g, id)) {
+            summary->finish = CERA_FINISH_STOP;
+            return CERA_OK;
+        }
+        bool finished;
+        cera_finish finish;
+        CR_TRY(show(g, id, &finished, &finish));
+        if (summary->n_generated++ == 0)
+            summary->first_token_ms = (double)(os->clock_ns(os->ctx) - start) / 1e6;
+        CR_TRY(cr_session_advance(g->session, id, g->err));
+        if (finished) {
+            summary->finish = finish;
+            return CERA_OK;
+        }
+    }
+}
+
+cera_status cr_session_generate(cr_session *session, const cera_generate_options *options,
+                                const cera_sink *sink, cera_summary *summary, cera_error *err)
+{
+    const cr_session_env *env = cr_session_get_env(session);
+    cera_generate_options defaults;
+    cera_generate_options_init(&defaults);
+    generation g = {
+        .session = session,
+        .env = env,
+        .options = options ? options : &defaults,
+        .sink = sink ? sink : &(cera_sink){ 0 },
+        .err = err,
+        .n_vocab = env->model->graph.n_vocab,
+    };
+    cr_buf_init(&g.text, env->host, CR_MEM_SCRATCH);
+    cr_buf_init(&g.stop.held, env->host, CR_MEM_SCRATCH); /* for an end before prepare gets there */
+
+    const cera_os *os = &env->host->os;
+    uint64_t start = os->clock_ns(os->ctx);
+    cera_summary sum = { 0 };
+    cera_status status = prepare(&g);
+    if (status == CERA_OK)
+        status = loop(&g, &sum);
+    /* Text that was held back and turned out to be no stop text; a stop text stays unseen. */
+    if (status == CERA_OK && !g.hit_stop_text && sum.finish != CERA_FINISH_SINK)
+        show_text(&g, cr_stop_flush(&g.stop));
+
+    uint64_t prompt_ns;
+    if (status == CERA_OK) {
+        cr_session_take_prompt(session, &sum.n_prompt, &prompt_ns);
+        sum.prompt_ms = (double)prompt_ns / 1e6;
+        sum.generate_ms = (double)(os->clock_ns(os->ctx) - start) / 1e6;
+        if (summary)
+            *summary = sum;
+    }
+    cr_stop_done(&g.stop);
+    cr_buf_done(&g.text);
+    cr_sampler_free(g.sampler);
+    return status;
+}

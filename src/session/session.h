@@ -1,0 +1,67 @@
+/* A session: one timeline of tokens with the state that was computed for it.
+ *
+ *     history  [position] tokens         what has been appended and generated
+ *     pages    [ceil(position / CR_PAGE)] keys and values, in pages of CR_PAGE positions
+ *     state    recurrent state at `position`
+ *     logits   for the token after the last one
+ *
+ * A call either completes and moves all four forward, or leaves all four alone. */
+#ifndef CR_SESSION_H
+#define CR_SESSION_H
+
+#include "backend/backend.h"
+#include "model/model.h"
+#include "token/vocab.h"
+
+/* What a session needs of its engine. The engine outlives its sessions. */
+typedef struct cr_session_env {
+    cr_host *host;
+    const cr_model *model;
+    const cr_vocab *vocab; /* NULL: ids only */
+    const cr_backend_api *api;
+    cr_backend *backend;
+    size_t page_bytes;
+    int context_size;
+    int chunk_size;
+    /* Runs a batch, alone or with those of other sessions. */
+    cera_status (*run)(void *ctx, const cr_batch *batch, cera_error *err);
+    void *ctx;
+} cr_session_env;
+
+typedef struct cr_session cr_session;
+
+/* context_size is at most the engine's; 0: the engine's. The env is copied. */
+cera_status cr_session_new(const cr_session_env *env, int context_size, cr_session **out,
+                           cera_error *err);
+void cr_session_free(cr_session *session);
+
+cera_status cr_session_append_ids(cr_session *session, const int32_t *ids, size_t n,
+                                  cera_error *err);
+cera_status cr_session_append_text(cr_session *session, cr_str text, bool parse_special,
+                                   bool add_bos, cera_error *err);
+cera_status cr_session_generate(cr_session *session, const cera_generate_options *options,
+                                const cera_sink *sink, cera_summary *summary, cera_error *err);
+void cr_session_cancel(cr_session *session);
+void cr_session_reset(cr_session *session);
+
+const float *cr_session_logits(const cr_session *session);
+const int32_t *cr_session_history(const cr_session *session, size_t *n);
+
+/* Hidden states of ids[0, n) in a timeline of their own: see cera_engine_embed. */
+cera_status cr_session_embed(const cr_session_env *env, const int32_t *ids, size_t n,
+                             cera_pooling pooling, float *out, cera_error *err);
+
+/* ---- between session.c and generate.c ---------------------------------------------------- */
+
+/* Takes pages for n more positions, or none. */
+cera_status cr_session_reserve(cr_session *session, size_t n, cera_error *err);
+/* Computes one token and moves forward. Not cancelled: one token is the grain of a cancel. */
+cera_status cr_session_advance(cr_session *session, int32_t id, cera_error *err);
+/* Whether a cancel is pending; clears it. */
+bool cr_session_take_cancel(cr_session *session);
+size_t cr_session_room(const cr_session *session);
+const cr_session_env *cr_session_get_env(const cr_session *session);
+/* Tokens appended and nanoseconds spent since the last call. */
+void cr_session_take_prompt(cr_session *session, size_t *n, uint64_t *ns);
+
+#endif

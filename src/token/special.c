@@ -1,0 +1,133 @@
+/* Special tokens in text.
+ *
+ * The set is sorted, so the tokens that agree with the text in their first d bytes are neighbours.
+ * Matching narrows that range byte by byte:
+ *
+ *     text  <|im_end|>hi      d = 1  <|end|>  <|im_end|>  <|im_start|>
+ *                             d = 3           <|im_end|>  <|im_start|>
+ *                             d = 6           <|im_end|> */
+#include "token/special.h"
+
+/* Orders by text, then by id. */
+static bool is_before(const cr_special *a, const cr_special *b)
+{
+    int order = memcmp(a->text.data, b->text.data, CR_MIN(a->text.size, b->text.size));
+    if (order != 0)
+        return order < 0;
+    if (a->text.size != b->text.size)
+        return a->text.size < b->text.size;
+    return a->id < b->id;
+}
+
+/* Merges the sorted runs from[lo, mid) and from[mid, hi) into to[lo, hi). */
+static void merge_runs(const cr_special *from, cr_special *to, size_t lo, size_t mid, size_t hi)
+{
+    size_t a = lo, b = mid;
+    for (size_t i = lo; i < hi; i++) {
+        bool take_b = a == mid || (b < hi && is_before(&from[b], &from[a]));
+        to[i] = take_b ? from[b++] : from[a++];
+    }
+}
+
+/* Bottom-up merge sort: no recursion, and no allocation behind our back as in some qsort. */
+static bool sort_items(cr_special *items, size_t n, cr_arena *arena)
+{
+    cr_arena_mark mark = cr_arena_get_mark(arena);
+    cr_special *spare = cr_arena_array(arena, n, sizeof *spare);
+    if (spare == NULL)
+        return false;
+    cr_special *from = items, *to = spare;
+    for (size_t width = 1; width < n; width *= 2) {
+        for (size_t lo = 0; lo < n; lo += 2 * width)
+            merge_runs(from, to, lo, CR_MIN(lo + width, n), CR_MIN(lo + 2 * width, n));
+        cr_special *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != items)
+        memcpy(items, from, n * sizeof *items);
+    cr_arena_to_mark(arena, mark);
+    return true;
+}
+
+static bool same_text(cr_str a, cr_str b)
+{
+    return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
+}
+
+bool cr_specials_init(cr_specials *specials, cr_special *items, size_t n, cr_arena *arena)
+{
+    *specials = (cr_specials){ .items = items, .only = -1 };
+    if (n == 0)
+        return true;
+    if (!sort_items(items, n, arena))
+        return false;
+
+    size_t kept = 1;
+    for (size_t i = 1; i < n; i++)
+        if (!same_text(items[i].text, items[kept - 1].text))
+            items[kept++] = items[i];
+    specials->n = kept;
+
+    for (size_t i = 0; i < kept; i++)
+        specials->first[(unsigned char)items[i].text.data[0] + 1]++;
+    for (int b = 0; b < 256; b++)
+        specials->first[b + 1] += specials->first[b];
+    unsigned char byte = (unsigned char)items[0].text.data[0];
+    if (byte == (unsigned char)items[kept - 1].text.data[0])
+        specials->only = byte;
+    return true;
+}
+
+/* The first item of [lo, hi) whose byte d is at least `byte`. */
+static size_t lower_bound(const cr_specials *specials, size_t lo, size_t hi, size_t d, int byte)
+{
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if ((unsigned char)specials->items[mid].text.data[d] < byte)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* The longest item that text[at, ...) begins with, NULL for none. */
+static const cr_special *match_at(const cr_specials *specials, cr_str text, size_t at)
+{
+    const cr_special *best = NULL;
+    unsigned char byte = (unsigned char)text.data[at];
+    size_t lo = specials->first[byte], hi = specials->first[byte + 1];
+    for (size_t d = 1; lo < hi; d++) {
+        if (specials->items[lo].text.size == d)
+            best = &specials->items[lo++];
+        if (at + d == text.size)
+            break;
+        byte = (unsigned char)text.data[at + d];
+        lo = lower_bound(specials, lo, hi, d, byte);
+        hi = lower_bound(specials, lo, hi, d, byte + 1);
+    }
+    return best;
+}
+
+bool cr_specials_find(const cr_specials *specials, cr_str text, size_t from, size_t *at,
+                      const cr_special **item)
+{
+    if (specials->n == 0)
+        return false;
+    for (size_t i = from; i < text.size; i++) {
+        if (specials->only >= 0) {
+            const char *hit = memchr(text.data + i, specials->only, text.size - i);
+            if (hit == NULL)
+                return false;
+            i = (size_t)(hit - text.data);
+        }
+        const cr_special *found = match_at(specials, text, i);
+        if (found != NULL) {
+            *at = i;
+            *item = found;
+            return true;
+        }
+    }
+    return false;
+}

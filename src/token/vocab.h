@@ -1,0 +1,30 @@
+/* Vocabulary: the tokens of a file, and text to ids and back.
+ *
+ *     text --split at special tokens--> plain text --pre-tokenizer--> pieces --BPE merges--> ids
+ *
+ * Immutable after it is opened, and shared by threads. */
+#ifndef CR_VOCAB_H
+#define CR_VOCAB_H
+
+#include "file/gguf.h"
+
+typedef struct cr_vocab cr_vocab;
+
+/* Reads the tokenizer.ggml.* keys. host is kept; the file may be closed afterwards. A file without
+ * a vocabulary, with a tokenizer model or pre-tokenizer that this build does not know, or whose keys
+ * contradict each other, is refused by key. */
+cera_status cr_vocab_new(const cr_gguf *file, cr_host *host, cr_vocab **out, cera_error *err);
+void cr_vocab_free(cr_vocab *vocab);
+
+void cr_vocab_get_info(const cr_vocab *vocab, cera_vocab_info *out);
+
+/* Appends the ids of text to *ids (a cr_buf of int32_t). */
+cera_status cr_vocab_encode(const cr_vocab *vocab, cr_str text, const cera_encode_options *options,
+                            cr_buf *ids, cera_error *err);
+
+/* The bytes of a token; data is NULL for an id out of range. */
+cr_str cr_vocab_piece(const cr_vocab *vocab, int32_t id);
+bool cr_vocab_is_end(const cr_vocab *vocab, int32_t id);
+bool cr_vocab_is_control(const cr_vocab *vocab, int32_t id);
+
+#endif

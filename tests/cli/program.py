@@ -1,0 +1,94 @@
+"""Runs the program under test: CERA_BIN, or the release build of this tree."""
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BIN = os.environ.get("CERA_BIN") or os.path.join(ROOT, "build", "release", "cera")
+TINY = "builtin:tiny"
+TINY_FILE = os.path.join(os.environ.get("CERA_TEST_MODELS", os.path.join(ROOT, "models")),
+                         "tiny.gguf")
+DATA = os.environ.get("CERA_TEST_DATA", os.path.join(ROOT, "tests", "data"))
+TIMEOUT = 120
+
+
+def environment(**extra):
+    """This process's environment without what steers cera."""
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith("CERA_") and k not in ("NO_COLOR", "CLICOLOR_FORCE")}
+    env.update(extra)
+    return env
+
+
+def as_user():
+    """Undoes what a shell without job control does for its background jobs."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+class Result:
+    def __init__(self, code, out, err):
+        self.code, self.out_bytes, self.err_bytes = code, out, err
+        self.out = out.decode("utf-8", "replace")
+        self.err = err.decode("utf-8", "replace")
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+    def __repr__(self):
+        return "exit %d\nstdout: %r\nstderr: %r" % (self.code, self.out[:2000], self.err[:2000])
+
+
+def cera(*args, stdin=b"", env=None):
+    """Runs to the end. stdin: bytes, or None for an inherited /dev/null."""
+    done = subprocess.run([BIN, *args], input=stdin, capture_output=True, timeout=TIMEOUT,
+                          env=environment(**(env or {})), check=False)
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def start(*args, env=None, **keywords):
+    keywords.setdefault("stdin", subprocess.DEVNULL)
+    keywords.setdefault("stdout", subprocess.PIPE)
+    keywords.setdefault("stderr", subprocess.PIPE)
+    return subprocess.Popen([BIN, *args], env=environment(**(env or {})), preexec_fn=as_user,
+                            **keywords)
+
+
+def on_terminal(*args, streams=("stdin", "stdout", "stderr"), env=None):
+    """Runs with the named streams on a pseudo-terminal. Returns the code, what the terminal showed
+    (with its \\r\\n), and the streams that were pipes."""
+    master, slave = pty.openpty()
+    keywords = {s: slave if s in streams else subprocess.PIPE for s in ("stdout", "stderr")}
+    keywords["stdin"] = slave if "stdin" in streams else subprocess.DEVNULL
+    process = start(*args, env=env, **keywords)
+    os.close(slave)
+    shown, deadline = b"", time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        if select.select([master], [], [], 0.1)[0]:
+            try:
+                part = os.read(master, 65536)
+            except OSError:  # Linux says EIO when the last writer is gone
+                break
+            if not part:
+                break
+            shown += part
+        elif process.poll() is not None:
+            break
+    out, err = process.communicate(timeout=TIMEOUT)
+    os.close(master)
+    return process.returncode, shown.decode("utf-8", "replace"), out or b"", err or b""
+
+
+def golden():
+    with open(os.path.join(DATA, "tiny.golden.json"), encoding="utf-8") as f:
+        return json.load(f)
+
+
+if not os.access(BIN, os.X_OK):
+    sys.exit("no program at %s: build it, or set CERA_BIN" % BIN)

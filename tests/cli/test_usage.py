@@ -1,0 +1,235 @@
+"""The command line itself: help, versions, mistakes, exit codes, the shape of errors."""
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+from program import ROOT, TINY, TINY_FILE, cera, on_terminal
+
+COMMANDS = ["run", "inspect", "tokenize", "logits", "embed", "cpu", "completion", "help", "version"]
+
+
+class UsageTest(unittest.TestCase):
+    def assert_error(self, result, code, *parts):
+        """One error in the documented form, nothing on standard output."""
+        self.assertEqual(result.code, code, result)
+        self.assertEqual(result.out, "", result)
+        lines = result.err.splitlines()
+        self.assertRegex(lines[0], r"^cera: error: \S", result)
+        self.assertEqual(sum(l.startswith("cera: error:") for l in lines), 1, result)
+        for line in lines[1:3]:
+            self.assertRegex(line, r"^(  why: |  try: |usage: |       )\S", result)
+        for part in parts:
+            self.assertIn(part, result.err)
+
+    # ---- help ----
+
+    def test_help_lists_what_there_is(self):
+        for args in (["help"], ["--help"], ["-h"]):
+            result = cera(*args)
+            self.assertEqual((result.code, result.err), (0, ""), result)
+            listed = re.findall(r"^  ([a-z]+) +\S", result.out, re.M)
+            self.assertEqual([c for c in listed if c in COMMANDS], COMMANDS)
+            for future in ("chat", "serve", "bench", "download", "convert"):
+                self.assertNotIn("  " + future + " ", result.out)
+
+    def test_help_of_each_command(self):
+        for command in COMMANDS:
+            texts = [cera("help", command), cera(command, "--help"), cera(command, "-h")]
+            for result in texts:
+                self.assertEqual((result.code, result.err), (0, ""), result)
+                self.assertTrue(result.out.startswith("usage: cera %s" % command), result)
+                self.assertEqual(result.out, texts[0].out)
+                self.assertLessEqual(max(map(len, result.out.splitlines())), 100)
+
+    def test_a_letter_depends_on_the_command(self):
+        self.assertIn("-t, --threads", cera("help", "run").out)
+        self.assertIn("-t, --text", cera("help", "tokenize").out)
+        self.assertIn("-p, --prompt", cera("help", "run").out)
+
+    def test_hidden_aliases(self):
+        text = cera("help", "run").out
+        for alias in ("--temp ", "--n-predict", "--ctx-size", "--cpu-tier"):
+            self.assertNotIn(alias, text)
+        result = cera("run", TINY, "-p", "Once", "--temp", "0", "--n-predict", "2", "--ctx-size",
+                      "64")
+        self.assertEqual(result.code, 0, result)
+
+    def test_version(self):
+        for args in (["version"], ["--version"], ["-V"], ["run", "-V"]):
+            self.assertRegex(cera(*args).out, r"^cera \d+\.\d+\.\d+\n$")
+        result = cera("version", "--features", "--format", "json")
+        self.assertEqual(result.json["schema"], "cera.version/1")
+        self.assertIn("builtin_model", result.json["features"])
+
+    def test_manual_and_completions_are_up_to_date(self):
+        def stored(*path):
+            with open(os.path.join(ROOT, *path), encoding="utf-8") as f:
+                return f.read()
+        self.assertEqual(stored("docs", "cera.1"), cera("help", "--man").out)
+        for shell in ("bash", "zsh", "fish"):
+            self.assertEqual(stored("completions", "cera." + shell), cera("completion", shell).out)
+
+    def test_bash_completion_works(self):
+        script = """source /dev/stdin
+            complete_line() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cera;
+            echo "${COMPREPLY[*]}"; }
+            complete_line cera tok; complete_line cera run --max; complete_line cera run --format j
+            complete_line cera completion z"""
+        done = subprocess.run(["bash", "-c", script], input=cera("completion", "bash").out,
+                              capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout.split("\n")[:4],
+                         ["tokenize", "--max-tokens", "json jsonl", "zsh"])
+
+    # ---- mistakes ----
+
+    def test_no_command(self):
+        self.assert_error(cera(), 2, "cera run -m builtin:tiny")
+
+    def test_unknown_command(self):
+        self.assert_error(cera("rnu"), 2, "unknown command rnu", "did you mean run?")
+        self.assert_error(cera("tokenise"), 2, "did you mean tokenize?")
+        self.assert_error(cera("help", "inspct"), 2, "did you mean inspect?")
+        self.assert_error(cera("qqqqqq"), 2, "cera help")
+
+    def test_unknown_option(self):
+        self.assert_error(cera("run", "--max-token", "3"), 2, "--max-token",
+                          "did you mean --max-tokens?")
+        self.assert_error(cera("run", "--tmeperature=0"), 2, "did you mean --temperature?")
+        self.assert_error(cera("--wat"), 2, "unknown option --wat")
+        self.assert_error(cera("run", "-Z"), 2, "unknown option -Z")
+        self.assert_error(cera("run", "--json"), 2, "did you mean --format json?")
+        self.assert_error(cera("cpu", "--seed", "3"), 2, "unknown option --seed")
+
+    def test_features_that_are_not_built_are_refused(self):
+        for option in ("--grammar", "--json-schema", "--tools", "--lora", "--image", "--system",
+                       "--audio-in"):
+            self.assert_error(cera("run", TINY, "-p", "x", option, "y"), 2, option)
+        for args in (["-hf", "org/repo"], ["--hf", "org/repo"], ["--bundle-id", "x"]):
+            self.assert_error(cera("run", *args), 2, "downloads are not part of this build")
+
+    def test_values(self):
+        for args, expected in [
+                (["--top-p", "2"], "from 0 to 1"), (["--min-p=-1"], "from 0 to 1"),
+                (["--top-k", "-1"], "from 0 up"), (["--top-k", "4x"], "from 0 up"),
+                (["-n", "-2"], "from -1 up"), (["-n", ""], "whole number"),
+                (["-n", "99999999999999999999"], "whole number"),
+                (["--temperature", "nan"], "finite"), (["--temperature", "inf"], "finite"),
+                (["--temperature", "0x10"], "finite"), (["--temperature", " 1"], "finite"),
+                (["--repetition-penalty", "0"], "above 0"), (["--seed", "-1"], "whole number"),
+                (["--seed", "18446744073709551616"], "18446744073709551615"),
+                (["--logprobs", "21"], "0 to 20"), (["-t", "257"], "0 to 256"),
+                (["--kv-cache-keys", "tq3"], "f32, f16"),
+                (["--format", "xml"], "text, json, jsonl"),
+                (["--color", "red"], "auto, always, never"),
+                (["--logit-bias", "5"], "ID=B"), (["--logit-bias", "5=nan"], "ID=B"),
+                (["--logit-bias", "x=1"], "ID=B"), (["--token-ids", "1,,2"], "whole numbers"),
+                (["--token-ids", "-1"], "whole numbers"), (["--token-ids", ""], "whole numbers")]:
+            with self.subTest(args=args):
+                prompt = [] if args[0] == "--token-ids" else ["-p", "x"]
+                result = cera("run", TINY, *prompt, *args)
+                self.assert_error(result, 2, expected)
+
+    def test_forms_of_options(self):
+        want = cera("run", TINY, "-p", "Once", "-n", "3", "--temperature", "0").out
+        for args in (["-m", TINY, "-pOnce", "-n3", "--temperature=0"],
+                     ["-m" + TINY, "--prompt=Once", "--max-tokens=3", "--temperature", "-1"],
+                     ["-qpOnce", "-n", "3", "--top-k=1", "--", TINY],
+                     ["-n", "7", "-n", "3", "--top-k", "1", "-p", "Once", TINY]):
+            result = cera("run", *args)
+            self.assertEqual((result.code, result.out), (0, want), result)
+        self.assertEqual(cera("-q", "run", TINY, "-p", "Once", "-n3", "--top-k", "1").out, want)
+        self.assert_error(cera("run", "--no-mmap=1"), 2, "takes no value")
+        self.assert_error(cera("run", "-p"), 2, "-p needs a value")
+        self.assert_error(cera("run", "--seed"), 2, "--seed needs a value")
+
+    def test_model_is_named_once(self):
+        for command in ("run", "logits", "embed", "tokenize", "inspect"):
+            text = [] if command == "inspect" else ["-t" if command == "tokenize" else "-p", "x"]
+            self.assert_error(cera(command, *text), 2, "no model is named", "cera %s" % command,
+                              "builtin:tiny")
+            self.assert_error(cera(command, TINY, "-m", TINY, *text), 2, "two models")
+            self.assert_error(cera(command, TINY, "more", *text), 2, "unexpected argument more")
+
+    def test_missing_model(self):
+        for command in ("run", "logits", "embed", "tokenize", "inspect"):
+            text = [] if command == "inspect" else ["-t" if command == "tokenize" else "-p", "x"]
+            self.assert_error(cera(command, "-m", "/nowhere/model.gguf", *text), 3,
+                              "/nowhere/model.gguf", "try: ")
+            self.assert_error(cera(command, "-m", ROOT, *text), 3)
+            self.assert_error(cera(command, "-m", "builtin:huge", *text), 3)
+
+    def test_not_a_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for content in (b"", b"GGU", b"hello world" * 100):
+                path = os.path.join(folder, "bad\x1b[31m\n.gguf")
+                with open(path, "wb") as f:
+                    f.write(content)
+                for command in ("inspect", "run"):
+                    result = cera(command, path, *(["-p", "x"] if command == "run" else []))
+                    self.assertEqual(result.code, 3, result)
+                    self.assertNotIn("\x1b", result.err)
+                    self.assertLessEqual(len(result.err.splitlines()), 3)
+
+    def test_json_errors(self):
+        for args, code, exit_code in [(["run", "--format", "json", "--bad"], "usage", 2),
+                                      (["run", "--bad", "--format=jsonl"], "usage", 2),
+                                      (["run", "-m", "/nowhere", "-p", "x", "--format", "json"],
+                                       "model", 3)]:
+            result = cera(*args)
+            self.assertEqual((result.code, result.out), (exit_code, ""), result)
+            error = json.loads(result.err)["error"]
+            self.assertEqual((error["code"], error["exit"]), (code, exit_code))
+            self.assertTrue(error["message"])
+            self.assertIn("hint", error)
+
+    # ---- environment ----
+
+    def test_environment(self):
+        args = ["run", TINY, "-p", "Once", "--temperature", "0"]
+        three = cera(*args, "-n", "3").out
+        self.assertEqual(cera(*args, env={"CERA_MAX_TOKENS": "3"}).out, three)
+        self.assertEqual(cera(*args, "-n", "3", env={"CERA_MAX_TOKENS": "9"}).out, three)
+        self.assertEqual(cera("run", "-n3", "--top-k=1",
+                              env={"CERA_MODEL": TINY, "CERA_PROMPT": "Once"}).out, three)
+        self.assertEqual(cera(*args, "-n3", env={"CERA_MODEL": "/nowhere"}).out, three)
+        self.assertEqual(cera(*args, "-n3", env={"CERA_PROMPT_FILE": "/nowhere"}).out, three)
+        self.assertEqual(cera(*args, "-n3", env={"CERA_THREADS": "", "CERA_VERSION": "9",
+                                                "CERA_HELP": "1"}).out, three)
+        self.assertEqual(cera(*args, "-n3", env={"CERA_QUIET": "1"}).err, "")
+        self.assert_error(cera(*args, env={"CERA_THREADS": "many"}), 2, "CERA_THREADS")
+        self.assert_error(cera(*args, env={"CERA_QUIET": "maybe"}), 2, "CERA_QUIET")
+        self.assert_error(cera(*args, env={"CERA_CPU_TIER": "quantum"}), 2, "quantum")
+        self.assertEqual(cera(*args, "-n3", env={"CERA_CPU_TIER": "scalar"}).out, three)
+
+    # ---- colour ----
+
+    def test_colour(self):
+        plain, red = "cera: error:", "\x1b["
+        self.assertIn(plain, cera("--wat").err)
+        self.assertIn(red, cera("--wat", "--color", "always").err
+                      or cera("--color", "always", "--wat").err)
+        self.assertIn(red, cera("--wat", env={"CLICOLOR_FORCE": "1"}).err)
+        self.assertNotIn(red, cera("--color", "never", "--wat", env={"CLICOLOR_FORCE": "1"}).err)
+        term = {"TERM": "xterm"}
+        self.assertIn(red, on_terminal("--wat", env=term)[1])
+        self.assertNotIn(red, on_terminal("--wat", env={"TERM": "dumb"})[1])
+        self.assertNotIn(red, on_terminal("--wat", env={"NO_COLOR": "1", **term})[1])
+        self.assertIn(red, on_terminal("--wat", env={"NO_COLOR": "", **term})[1])
+
+    # ---- remarks ----
+
+    def test_log_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "log")
+            result = cera("run", TINY_FILE, "-p", "Once", "-n2", "-q", "--log-file", path)
+            self.assertEqual((result.code, result.err), (0, ""))
+            with open(path, encoding="utf-8") as f:
+                self.assertIn("Generated tokens: 2", f.read())
+            self.assert_error(cera("run", TINY, "-p", "x", "--log-file", folder), 1, folder)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,730 @@
+/* Every kernel of every tier against the scalar kernel of its slot, bit for bit; and the scalar
+ * kernels against the same thing in double precision, by other formulas.
+ *
+ * Inputs end right before, or begin right after, a page that must not be touched; outputs have
+ * guard words around them. Shapes and values come from a seed, which is printed:
+ *     CERA_TEST_SEED=n      the run to repeat
+ *     CERA_TEST_ONLY=name   one test, '*' allowed */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "backend/cpu/kernels.h"
+#include "base/compiler.h"
+#include "base/cpu.h"
+
+enum {
+    MAX_K = 8192,
+    MAX_ROWS = 11,
+    MAX_N = 300, /* of vectors */
+    MAX_KEYS = 40,
+    GUARD = 16, /* floats around an output */
+};
+
+static const cr_type types[] = { CR_TYPE_F32,  CR_TYPE_F16,  CR_TYPE_BF16, CR_TYPE_Q4_0,
+                                 CR_TYPE_Q4_1, CR_TYPE_Q8_0, CR_TYPE_Q4_K, CR_TYPE_Q6_K };
+
+/* ---- random numbers ---- */
+
+static uint64_t seed;
+static uint64_t state;
+
+static uint32_t random_bits(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 32);
+}
+
+static size_t random_below(size_t n)
+{
+    return random_bits() % n;
+}
+
+/* In (-1, 1), roughly like activations: most are small. */
+static float random_float(void)
+{
+    const float a = (float)(int32_t)random_bits() * 0x1p-31f;
+    return a * (float)random_bits() * 0x1p-32f;
+}
+
+/* ---- memory with forbidden surroundings ---- */
+
+typedef struct fence {
+    uint8_t *map;
+    size_t n_pages, page;
+} fence;
+
+static fence fence_new(size_t n_bytes)
+{
+    fence f = { .page = (size_t)sysconf(_SC_PAGESIZE) };
+    f.n_pages = (n_bytes + f.page - 1) / f.page;
+    f.map = mmap(NULL, (f.n_pages + 2) * f.page, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(f.map != MAP_FAILED);
+    assert_int_equal(mprotect(f.map, f.page, PROT_NONE), 0);
+    assert_int_equal(mprotect(f.map + (f.n_pages + 1) * f.page, f.page, PROT_NONE), 0);
+    return f;
+}
+
+static void fence_free(fence *f)
+{
+    munmap(f->map, (f->n_pages + 2) * f->page);
+}
+
+/* n bytes that begin at the first page or end at the last one. */
+static void *fence_begin(const fence *f)
+{
+    return f->map + f->page;
+}
+
+static void *fence_end(const fence *f, size_t n)
+{
+    return f->map + (f->n_pages + 1) * f->page - n;
+}
+
+/* ---- comparing ---- */
+
+static uint32_t bits_of(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+/* NaN may differ in sign and payload: no instruction set agrees with another about them. */
+static void assert_same(const float *want, const float *got, size_t n, const char *what,
+                        cr_tier tier)
+{
+    for (size_t i = 0; i < n; i++)
+        if (bits_of(want[i]) != bits_of(got[i]) && !(isnan(want[i]) && isnan(got[i])))
+            fail_msg("%s, %s, seed %llu: element %zu of %zu: expected %.9g, found %.9g", what,
+                     cr_tier_name(tier), (unsigned long long)seed, i, n, (double)want[i],
+                     (double)got[i]);
+}
+
+static const float guard_value = -12345.678f;
+
+static void guard_fill(float *p, size_t n)
+{
+    for (size_t i = 0; i < n + 2 * GUARD; i++)
+        p[i] = guard_value;
+}
+
+static void guard_check(const float *p, size_t n, const char *what, cr_tier tier)
+{
+    for (size_t i = 0; i < GUARD; i++)
+        if (bits_of(p[i]) != bits_of(guard_value) ||
+            bits_of(p[GUARD + n + i]) != bits_of(guard_value))
+            fail_msg("%s, %s: wrote outside of its output", what, cr_tier_name(tier));
+}
+
+/* ---- weights and activations ---- */
+
+typedef enum scales { SCALES_PLAIN, SCALES_ODD, SCALES_EXTREME } scales;
+
+static void put_half(uint8_t *p, scales kind)
+{
+    static const uint16_t odd[] = { 0x0000, 0x8000, 0x0001, 0x8001, 0x03ff,
+                                    0x0400, 0x7bff, 0xfbff, 0x3c00, 0x1234 };
+    static const uint16_t extreme[] = { 0x7c00, 0xfc00, 0x7e00, 0x7bff };
+    uint16_t h = (uint16_t)(0x1000 + random_below(0x1c00)); /* 2^-11 to 2^-4 */
+    if (random_bits() & 1)
+        h |= 0x8000;
+    if (kind == SCALES_ODD)
+        h = odd[random_below(CR_COUNT(odd))];
+    if (kind == SCALES_EXTREME && random_below(8) == 0)
+        h = extreme[random_below(CR_COUNT(extreme))];
+    p[0] = (uint8_t)h;
+    p[1] = (uint8_t)(h >> 8);
+}
+
+static void fill_weights(uint8_t *w, cr_type type, size_t n_bytes, scales kind)
+{
+    const size_t block = (size_t)cr_type_get(type)->block_bytes;
+    const int fill = (int)random_below(4); /* random bytes twice, all low, all high */
+    for (size_t i = 0; i < n_bytes; i++)
+        w[i] = fill < 2 ? (uint8_t)random_bits() : (fill == 2 ? 0x80 : 0x7f);
+    if (type == CR_TYPE_Q4_0 || type == CR_TYPE_Q4_1 || type == CR_TYPE_Q4_K)
+        for (size_t i = 0; fill >= 2 && i < n_bytes; i++)
+            w[i] = fill == 2 ? 0x00 : 0xff;
+    for (size_t i = 0; i < n_bytes; i += block) {
+        switch (type) { /* where a block has its halves is the format's business */
+        case CR_TYPE_F32: {
+            const float f = kind == SCALES_ODD ? random_float() * 0x1p-120f : random_float();
+            memcpy(w + i, &f, sizeof f);
+            break;
+        }
+        case CR_TYPE_BF16: {
+            const float f = random_float();
+            memcpy(w + i, (const uint8_t *)&f + 2, 2);
+            break;
+        }
+        case CR_TYPE_Q4_1:
+        case CR_TYPE_Q4_K:
+            put_half(w + i + 2, kind);
+            put_half(w + i, kind);
+            break;
+        case CR_TYPE_Q6_K:
+            put_half(w + i + 208, kind);
+            break;
+        default:
+            put_half(w + i, kind);
+        }
+    }
+}
+
+typedef enum acts { ACTS_PLAIN, ACTS_MAX, ACTS_MIN, ACTS_TINY, ACTS_MIXED, ACTS_COUNT } acts;
+
+static void fill_acts(cr_act *x, acts kind)
+{
+    for (size_t i = 0; i < x->n; i++) {
+        float f = random_float();
+        if (kind == ACTS_MAX || kind == ACTS_MIN)
+            f = kind == ACTS_MAX ? 3.0f : -3.0f; /* q = 127 or -127 everywhere */
+        if (kind == ACTS_TINY)
+            f *= 0x1p-120f;
+        if (kind == ACTS_MIXED)
+            f = ldexpf(f, (int)random_below(40) - 20);
+        x->f[i] = f;
+    }
+}
+
+static bool is_float(cr_type type)
+{
+    return cr_type_get(type)->weights == 1;
+}
+
+static cr_act act_new(size_t n)
+{
+    void *buffer = aligned_alloc(64, cr_act_bytes(n));
+    assert_non_null(buffer);
+    memset(buffer, 0x55, cr_act_bytes(n));
+    return cr_act_at(buffer, n);
+}
+
+/* ---- every tier against scalar ---- */
+
+static void for_each_tier(void (*check)(cr_tier tier, const cr_kernels *scalar,
+                                        const cr_kernels *kernels))
+{
+    cr_kernels scalar;
+    cr_kernels_get(CR_TIER_SCALAR, &scalar);
+    for (int tier = CR_TIER_SCALAR + 1; tier <= (int)cr_cpu_tier(); tier++) {
+        cr_kernels kernels;
+        cr_kernels_get((cr_tier)tier, &kernels);
+        check((cr_tier)tier, &scalar, &kernels);
+    }
+}
+
+static void check_matvec_shape(cr_tier tier, cr_type type, cr_matvec *define, cr_matvec *kernel,
+                               const fence *f, size_t n, size_t n_rows)
+{
+    const cr_type_info *info = cr_type_get(type);
+    /* GGUF rows are packed; a view may have any stride. */
+    const size_t row_bytes = cr_type_bytes(info, n) + (random_below(4) == 0 ? 6 : 0);
+    const size_t n_bytes = row_bytes * (n_rows - 1) + cr_type_bytes(info, n);
+    uint8_t *w = random_bits() & 1 ? fence_end(f, n_bytes) : fence_begin(f);
+    const size_t dice = random_below(8);
+    for (size_t r = 0; r < n_rows; r++)
+        fill_weights(w + r * row_bytes, type, cr_type_bytes(info, n),
+                     dice == 0 ? SCALES_EXTREME : (dice < 3 ? SCALES_ODD : SCALES_PLAIN));
+
+    cr_act x = act_new(n);
+    cr_kernels scalar;
+    cr_kernels_get(CR_TIER_SCALAR, &scalar);
+    fill_acts(&x, (acts)random_below(ACTS_COUNT));
+    if (!is_float(type))
+        scalar.quantize(&x);
+
+    float want[MAX_ROWS], got[MAX_ROWS + 2 * GUARD];
+    guard_fill(got, n_rows);
+    define(want, w, row_bytes, n_rows, &x);
+    kernel(got + GUARD, w, row_bytes, n_rows, &x);
+    assert_same(want, got + GUARD, n_rows, info->name, tier);
+    guard_check(got, n_rows, info->name, tier);
+    free(x.f);
+}
+
+static void check_matvec(cr_tier tier, const cr_kernels *scalar, const cr_kernels *kernels)
+{
+    fence f = fence_new((size_t)MAX_K * 4 * MAX_ROWS + 4096);
+    for (size_t t = 0; t < CR_COUNT(types); t++) {
+        const cr_type type = types[t];
+        const size_t step = is_float(type) ? 1 : (size_t)CR_MAX(cr_type_get(type)->weights, 32);
+        cr_matvec *define = scalar->matvec[type], *kernel = kernels->matvec[type];
+        assert_non_null(define);
+        if (kernel == define)
+            continue;
+        for (size_t n = step; n <= (is_float(type) ? MAX_N : 2048); n += step)
+            check_matvec_shape(tier, type, define, kernel, &f, n, 1 + random_below(MAX_ROWS));
+        for (size_t n_rows = 1; n_rows <= MAX_ROWS; n_rows++) {
+            const size_t n = step * (1 + random_below(MAX_K / step));
+            check_matvec_shape(tier, type, define, kernel, &f, n, n_rows);
+        }
+        static const size_t of_models[] = { 576, 768, 896, 1536, 2048, 4096, MAX_K };
+        for (size_t i = 0; i < CR_COUNT(of_models); i++)
+            if (of_models[i] % step == 0)
+                check_matvec_shape(tier, type, define, kernel, &f, of_models[i], 5);
+    }
+    fence_free(&f);
+}
+
+/* A row's result must not depend on the rows it is computed with. */
+static void check_matvec_split(cr_tier tier, const cr_kernels *scalar, const cr_kernels *kernels)
+{
+    (void)scalar;
+    enum { N = 1536, N_ROWS = 9 };
+    static uint8_t w[N * 4 * N_ROWS];
+    cr_act x = act_new(N);
+    fill_acts(&x, ACTS_PLAIN);
+    kernels->quantize(&x);
+    for (size_t t = 0; t < CR_COUNT(types); t++) {
+        const size_t row_bytes = cr_type_bytes(cr_type_get(types[t]), N);
+        float together[N_ROWS], alone[N_ROWS];
+        fill_weights(w, types[t], row_bytes * N_ROWS, SCALES_PLAIN);
+        kernels->matvec[types[t]](together, w, row_bytes, N_ROWS, &x);
+        for (size_t r = 0; r < N_ROWS; r++)
+            kernels->matvec[types[t]](alone + r, w + r * row_bytes, row_bytes, 1, &x);
+        assert_same(together, alone, N_ROWS, "rows apart", tier);
+    }
+    free(x.f);
+}
+
+static void check_quantize(cr_tier tier, const cr_kernels *scalar, const cr_kernels *kernels)
+{
+    static const float odd[] = { 0.0f, -0.0f, 1e-45f, -1e-40f, 3.4e38f, INFINITY, -INFINITY, NAN };
+    for (size_t n = 32; n <= 2048; n += n < 1100 ? 32 : 480) {
+        cr_act want = act_new(n), got = act_new(n);
+        fill_acts(&want, (acts)random_below(ACTS_COUNT));
+        for (int i = 0; i < 4; i++)
+            want.f[random_below(n)] = odd[random_below(CR_COUNT(odd))];
+        memcpy(got.f, want.f, n * sizeof *got.f);
+        scalar->quantize(&want);
+        kernels->quantize(&got);
+        const size_t padded = (n + 511) / 512 * 512;
+        assert_same(want.d, got.d, padded / 32, "quantize", tier);
+        assert_memory_equal(want.q, got.q, padded);
+        assert_memory_equal(want.sum, got.sum, padded / 16 * sizeof *got.sum);
+        free(want.f);
+        free(got.f);
+    }
+}
+
+/* n floats that end at the fence, sometimes odd ones. */
+static float *fill_vector(const fence *f, size_t n, bool odd)
+{
+    static const float values[] = { 0.0f,    -0.0f,    1e-45f, 88.8f,    -88.8f,    -87.4f, -104.5f,
+                                    3.4e38f, -3.4e38f, 1e-30f, INFINITY, -INFINITY, NAN,    1.0f };
+    float *p = fence_end(f, n * sizeof *p);
+    for (size_t i = 0; i < n; i++)
+        p[i] = odd && random_below(4) == 0 ? values[random_below(CR_COUNT(values))]
+                                           : random_float() * 12.0f;
+    return p;
+}
+
+static void check_vectors(cr_tier tier, const cr_kernels *scalar, const cr_kernels *kernels)
+{
+    fence a = fence_new(MAX_N * sizeof(float)), b = fence_new(MAX_N * sizeof(float));
+    float want[MAX_N], got[MAX_N + 2 * GUARD];
+    for (size_t n = 1; n <= MAX_N; n++) {
+        const bool odd = n % 3 == 0;
+        const float *x = fill_vector(&a, n, odd), *w = fill_vector(&b, n, odd);
+        float *y = got + GUARD;
+
+        guard_fill(got, n);
+        scalar->rms_norm(want, x, w, n, 1e-5f);
+        kernels->rms_norm(y, x, w, n, 1e-5f);
+        assert_same(want, y, n, "rms_norm", tier);
+        guard_check(got, n, "rms_norm", tier);
+
+        guard_fill(got, n);
+        scalar->silu_mul(want, x, w, n);
+        kernels->silu_mul(y, x, w, n);
+        assert_same(want, y, n, "silu_mul", tier);
+        guard_check(got, n, "silu_mul", tier);
+
+        guard_fill(got, n);
+        memcpy(want, w, n * sizeof *want);
+        memcpy(y, w, n * sizeof *want);
+        scalar->add_scaled(want, x, -0.3f, n);
+        kernels->add_scaled(y, x, -0.3f, n);
+        assert_same(want, y, n, "add_scaled", tier);
+        guard_check(got, n, "add_scaled", tier);
+
+        if (n > CR_KEY_CHUNK)
+            continue;
+        guard_fill(got, n);
+        memcpy(want, x, n * sizeof *want);
+        memcpy(y, x, n * sizeof *want);
+        const float max = odd ? 3.0f : 12.0f;
+        const float want_sum = scalar->exp_sum(want, max, n), sum = kernels->exp_sum(y, max, n);
+        assert_same(want, y, n, "exp_sum", tier);
+        assert_same(&want_sum, &sum, 1, "exp_sum's sum", tier);
+        guard_check(got, n, "exp_sum", tier);
+    }
+    fence_free(&a);
+    fence_free(&b);
+}
+
+/* In place is allowed where the header says so. */
+static void check_in_place(cr_tier tier, const cr_kernels *scalar, const cr_kernels *kernels)
+{
+    float x[100], w[100], want[100], y[100];
+    for (int i = 0; i < 100; i++)
+        x[i] = random_float(), w[i] = random_float();
+    scalar->rms_norm(want, x, w, 100, 1e-6f);
+    memcpy(y, x, sizeof y);
+    kernels->rms_norm(y, y, w, 100, 1e-6f);
+    assert_same(want, y, 100, "rms_norm in place", tier);
+    scalar->silu_mul(want, x, w, 100);
+    memcpy(y, x, sizeof y);
+    kernels->silu_mul(y, y, w, 100);
+    assert_same(want, y, 100, "silu_mul in place", tier);
+}
+
+static void fill_cache(void *p, cr_type type, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float f = random_float() * 4.0f;
+        const uint16_t h = cr_f32_to_f16(f);
+        if (type == CR_TYPE_F32)
+            memcpy((uint8_t *)p + 4 * i, &f, 4);
+        else
+            memcpy((uint8_t *)p + 2 * i, &h, 2);
+    }
+}
+
+static void check_attention(cr_tier tier, const cr_kernels *scalar, const cr_kernels *kernels)
+{
+    static const cr_type cached[] = { CR_TYPE_F32, CR_TYPE_F16 };
+    fence f = fence_new((size_t)MAX_N * 4 * MAX_KEYS), g = fence_new(MAX_N * sizeof(float));
+    for (size_t t = 0; t < CR_COUNT(cached); t++)
+        for (size_t n = 1; n <= MAX_N; n++) {
+            const cr_type type = cached[t];
+            const size_t n_keys = 1 + random_below(MAX_KEYS);
+            const size_t n_bytes = n * n_keys * (size_t)cr_type_get(type)->block_bytes;
+            void *rows = fence_end(&f, n_bytes);
+            fill_cache(rows, type, n * n_keys);
+            const float *q = fill_vector(&g, n, false);
+
+            float want[MAX_N], got[MAX_N + 2 * GUARD], p[MAX_KEYS];
+            guard_fill(got, n_keys);
+            scalar->dot_keys[type](want, q, rows, 0.125f, n, n_keys);
+            kernels->dot_keys[type](got + GUARD, q, rows, 0.125f, n, n_keys);
+            assert_same(want, got + GUARD, n_keys, "dot_keys", tier);
+            guard_check(got, n_keys, "dot_keys", tier);
+
+            for (size_t j = 0; j < n_keys; j++)
+                p[j] = random_float();
+            guard_fill(got, n);
+            memcpy(want, q, n * sizeof *want);
+            memcpy(got + GUARD, q, n * sizeof *want);
+            scalar->mix_values[type](want, p, rows, n, n_keys);
+            kernels->mix_values[type](got + GUARD, p, rows, n, n_keys);
+            assert_same(want, got + GUARD, n, "mix_values", tier);
+            guard_check(got, n, "mix_values", tier);
+        }
+    fence_free(&f);
+    fence_free(&g);
+}
+
+static void test_matvec(void **unused)
+{
+    (void)unused;
+    for_each_tier(check_matvec);
+}
+
+static void test_matvec_split(void **unused)
+{
+    (void)unused;
+    for_each_tier(check_matvec_split);
+}
+
+static void test_quantize(void **unused)
+{
+    (void)unused;
+    for_each_tier(check_quantize);
+}
+
+static void test_vectors(void **unused)
+{
+    (void)unused;
+    for_each_tier(check_vectors);
+    for_each_tier(check_in_place);
+}
+
+static void test_attention(void **unused)
+{
+    (void)unused;
+    for_each_tier(check_attention);
+}
+
+static void test_table_is_full(void **unused)
+{
+    (void)unused;
+    cr_kernels k;
+    cr_kernels_get(CR_TIER_SCALAR, &k);
+    for (size_t t = 0; t < CR_COUNT(types); t++)
+        assert_true(k.matvec[types[t]] != NULL);
+    assert_true(k.matvec[CR_TYPE_Q4_0] == cr_matvec_q4_0__scalar);
+    assert_true(k.quantize && k.rms_norm && k.silu_mul && k.add_scaled && k.exp_sum);
+    assert_true(k.dot_keys[CR_TYPE_F16] && k.dot_keys[CR_TYPE_F32]);
+    assert_true(k.mix_values[CR_TYPE_F16] && k.mix_values[CR_TYPE_F32]);
+}
+
+/* ---- scalar against double precision ---- */
+
+/* Dequantised weights times dequantised activations. The bound counts roundings: two FMAs a block
+ * in a chain, four merges, a few for the scales; each at most 2^-24 of the largest sum of sizes
+ * there is. Types with a minimum add parts that may be larger than the weight: hence 3 times the
+ * block's largest. */
+static void test_scalar_matvec(void **unused)
+{
+    (void)unused;
+    static const size_t widths[] = { 256, 512, 1536, 2048, MAX_K };
+    static uint8_t w[MAX_K * 4];
+    static float v[MAX_K];
+    cr_kernels k;
+    cr_kernels_get(CR_TIER_SCALAR, &k);
+    for (size_t t = 0; t < CR_COUNT(types); t++)
+        for (size_t i = 0; i < CR_COUNT(widths); i++) {
+            const size_t n = widths[i];
+            const cr_type_info *info = cr_type_get(types[t]);
+            cr_act x = act_new(n);
+            float got;
+            fill_acts(&x, ACTS_PLAIN);
+            fill_weights(w, types[t], cr_type_bytes(info, n), SCALES_PLAIN);
+            info->dequantize(w, v, n);
+            if (!is_float(types[t]))
+                k.quantize(&x);
+            k.matvec[types[t]](&got, w, cr_type_bytes(info, n), 1, &x);
+
+            double want = 0, size = 0;
+            for (size_t b = 0; b < n / 32; b++) {
+                double largest = 0, sum = 0;
+                for (size_t j = 32 * b; j < 32 * b + 32; j++) {
+                    const double a =
+                        is_float(types[t]) ? (double)x.f[j] : (double)x.d[b] * x.q[cr_act_index(j)];
+                    want += (double)v[j] * a;
+                    largest = fmax(largest, fabs((double)v[j]));
+                    sum += fabs(a);
+                }
+                size += 3 * largest * sum;
+            }
+            const double steps =
+                (is_float(types[t]) ? (double)n / 16 : 2 * ceil((double)n / 512)) + 8;
+            if (!(fabs((double)got - want) <= steps * 0x1p-24 * size))
+                fail_msg("%s, n = %zu, seed %llu: expected %.9g, found %.9g", info->name, n,
+                         (unsigned long long)seed, want, (double)got);
+            free(x.f);
+        }
+}
+
+static void test_scalar_quantize(void **unused)
+{
+    (void)unused;
+    cr_kernels k;
+    cr_kernels_get(CR_TIER_SCALAR, &k);
+
+    /* A scale of exactly 1: ties go to the even neighbour. */
+    static const float in[32] = { 127.0f, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, -126.5f, 126.5f, 0.49f };
+    static const int8_t out[9] = { 127, 0, 2, 2, 0, -2, -126, 126, 0 };
+    cr_act x = act_new(64);
+    memset(x.f, 0, 64 * sizeof *x.f);
+    memcpy(x.f + 32, in, sizeof in);
+    k.quantize(&x);
+    for (size_t i = 0; i < 9; i++)
+        assert_int_equal(x.q[cr_act_index(32 + i)], out[i]);
+    assert_true(bits_of(x.d[1]) == bits_of(1.0f));
+    assert_true(bits_of(x.d[0]) == 0);
+    assert_int_equal(x.sum[2], 127 + 0 + 2 + 2 + 0 - 2 - 126 + 126 + 0);
+    assert_int_equal(x.sum[3], 0);
+
+    /* What is not a number stays visible in the scale. */
+    x.f[5] = NAN;
+    x.f[40] = -INFINITY;
+    k.quantize(&x);
+    assert_true(isnan(x.d[0]));
+    assert_true(isinf(x.d[1]));
+    x.f[5] = 1e-44f; /* 1 / d overflows: the block is zero */
+    k.quantize(&x);
+    assert_int_equal(x.q[cr_act_index(5)], 0);
+    free(x.f);
+
+    /* Random blocks: nothing is further away than half a step. */
+    x = act_new(2048);
+    fill_acts(&x, ACTS_MIXED);
+    k.quantize(&x);
+    for (size_t i = 0; i < x.n; i++) {
+        const double d = (double)x.d[i / 32];
+        const double error = fabs((double)x.f[i] - d * x.q[cr_act_index(i)]);
+        assert_true(error <= d * 0.50002);
+    }
+    free(x.f);
+}
+
+static void test_act_layout(void **unused)
+{
+    (void)unused;
+    uint8_t seen[1024] = { 0 };
+    for (size_t i = 0; i < 1024; i++) {
+        assert_true(cr_act_index(i) < 1024);
+        seen[cr_act_index(i)]++;
+    }
+    for (size_t i = 0; i < 1024; i++)
+        assert_int_equal(seen[i], 1);
+    /* Block 5, second half, element 3: quad 1, half 1, block 1 of the quad. */
+    assert_int_equal(cr_act_index(5 * 32 + 16 + 3), 128 + 64 + 16 + 3);
+
+    for (size_t n = 1; n < 2000; n += 37) {
+        cr_act x = act_new(n);
+        const uint8_t *end = (const uint8_t *)x.f + cr_act_bytes(n);
+        assert_true((uintptr_t)x.q % 64 == 0 && (uintptr_t)x.d % 64 == 0);
+        assert_true((uintptr_t)x.sum % 64 == 0);
+        assert_true((const uint8_t *)(x.sum + (n + 511) / 512 * 32) <= end);
+        free(x.f);
+    }
+}
+
+static double ulp(double exact)
+{
+    int e;
+    frexp(exact, &e);
+    return ldexp(1.0, CR_MAX(e, -125) - 24);
+}
+
+/* Every 997th float from -104 to 88.7 against the C library in double precision. */
+static void test_exp(void **unused)
+{
+    (void)unused;
+    cr_kernels k;
+    cr_kernels_get(CR_TIER_SCALAR, &k);
+    double worst = 0;
+    for (int sign = 0; sign < 2; sign++)
+        for (uint32_t bits = 0; bits < 0x42d00000; bits += 997) {
+            const uint32_t signed_bits = bits | (uint32_t)sign << 31;
+            float x;
+            memcpy(&x, &signed_bits, sizeof x);
+            if (x > 88.72f)
+                break;
+            float y = x;
+            k.exp_sum(&y, 0.0f, 1);
+            const double exact = exp((double)x);
+            const double error = fabs((double)y - exact) / ulp(exact);
+            worst = fmax(worst, error);
+        }
+    print_message("exp: %.4f ulp at most\n", worst);
+    assert_true(worst < 0.9); /* 0.894 over all floats */
+
+    float odd[] = { -INFINITY, INFINITY, NAN, 0.0f, -0.0f, -200.0f, 200.0f, -3.4e38f, 3.4e38f };
+    k.exp_sum(odd, 0.0f, CR_COUNT(odd));
+    assert_true(bits_of(odd[0]) == 0 && isinf(odd[1]) && odd[1] > 0 && isnan(odd[2]));
+    assert_true(bits_of(odd[3]) == bits_of(1.0f) && bits_of(odd[4]) == bits_of(1.0f));
+    assert_true(bits_of(odd[5]) == 0 && isinf(odd[6]) && bits_of(odd[7]) == 0 && isinf(odd[8]));
+}
+
+static void test_scalar_vectors(void **unused)
+{
+    (void)unused;
+    cr_kernels k;
+    cr_kernels_get(CR_TIER_SCALAR, &k);
+    float x[MAX_N], w[MAX_N], y[MAX_N];
+    double squares = 0;
+    for (int i = 0; i < MAX_N; i++) {
+        x[i] = random_float() * 30.0f, w[i] = random_float();
+        squares += (double)x[i] * (double)x[i];
+    }
+    k.rms_norm(y, x, w, MAX_N, 1e-5f);
+    for (int i = 0; i < MAX_N; i++) {
+        const double want = (double)x[i] / sqrt(squares / MAX_N + 1e-5) * (double)w[i];
+        assert_true(fabs((double)y[i] - want) <= 16 * 0x1p-24 * fabs(want));
+    }
+    k.silu_mul(y, x, w, MAX_N);
+    for (int i = 0; i < MAX_N; i++) {
+        const double want = (double)x[i] / (1 + exp(-(double)x[i])) * (double)w[i];
+        assert_true(fabs((double)y[i] - want) <= 6 * 0x1p-24 * fabs(want));
+    }
+    float gate[] = { -INFINITY, INFINITY, NAN, -3.4e38f, 0.0f }, up[] = { 1, 1, 1, 1, 1 };
+    k.silu_mul(gate, gate, up, 5);
+    assert_true(fabsf(gate[0]) <= 0 && isinf(gate[1]) && isnan(gate[2]));
+    assert_true(fabsf(gate[3]) <= 0 && fabsf(gate[4]) <= 0);
+
+    memcpy(y, w, sizeof y);
+    k.add_scaled(y, x, 0.7f, MAX_N);
+    for (int i = 0; i < MAX_N; i++) {
+        const double want = (double)0.7f * (double)x[i] + (double)w[i];
+        assert_true(fabs((double)y[i] - want) <= 0x1p-24 * fabs(want));
+    }
+}
+
+static void test_scalar_attention(void **unused)
+{
+    (void)unused;
+    enum { N = 80, N_KEYS = 30 };
+    cr_kernels k;
+    cr_kernels_get(CR_TIER_SCALAR, &k);
+    float rows[N * N_KEYS], q[N], s[N_KEYS], o[N] = { 0 };
+    uint16_t half_rows[N * N_KEYS];
+    for (int i = 0; i < N * N_KEYS; i++) {
+        half_rows[i] = cr_f32_to_f16(random_float());
+        rows[i] = cr_f16_to_f32(half_rows[i]);
+    }
+    for (int i = 0; i < N; i++)
+        q[i] = random_float();
+    for (int half = 0; half < 2; half++) {
+        const cr_type type = half ? CR_TYPE_F16 : CR_TYPE_F32;
+        const void *p = half ? (const void *)half_rows : rows;
+        k.dot_keys[type](s, q, p, 0.25f, N, N_KEYS);
+        memset(o, 0, sizeof o);
+        k.mix_values[type](o, s, p, N, N_KEYS);
+        for (int j = 0; j < N_KEYS; j++) {
+            double want = 0, size = 0;
+            for (int i = 0; i < N; i++) {
+                const double product = (double)q[i] * (double)rows[j * N + i];
+                want += product, size += fabs(product);
+            }
+            assert_true(fabs((double)s[j] - want / 4) <= 12 * 0x1p-24 * size);
+        }
+        for (int i = 0; i < N; i++) {
+            double want = 0, size = 0;
+            for (int j = 0; j < N_KEYS; j++) {
+                const double product = (double)s[j] * (double)rows[j * N + i];
+                want += product, size += fabs(product);
+            }
+            assert_true(fabs((double)o[i] - want) <= N_KEYS * 0x1p-24 * size);
+        }
+    }
+}
+
+int main(void)
+{
+    const char *given = getenv("CERA_TEST_SEED"), *only = getenv("CERA_TEST_ONLY");
+    seed = given ? strtoull(given, NULL, 10) : ((uint64_t)getpid() * 2654435761u | 1);
+    state = seed * 0x9e3779b97f4a7c15u | 1;
+    printf("seed %llu, best tier %s\n", (unsigned long long)seed, cr_tier_name(cr_cpu_tier()));
+    fflush(stdout);
+    if (only)
+        cmocka_set_test_filter(only);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table_is_full),   cmocka_unit_test(test_act_layout),
+        cmocka_unit_test(test_matvec),          cmocka_unit_test(test_matvec_split),
+        cmocka_unit_test(test_quantize),        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_attention),       cmocka_unit_test(test_scalar_matvec),
+        cmocka_unit_test(test_scalar_quantize), cmocka_unit_test(test_exp),
+        cmocka_unit_test(test_scalar_vectors),  cmocka_unit_test(test_scalar_attention),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
