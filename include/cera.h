@@ -204,7 +204,7 @@ typedef struct cera_file_info {
     uint64_t alignment;
     uint64_t data_offset;
     uint64_t n_keys, n_tensors, n_params;
-    const char *quant; /* general.file_type in words, such as "Q4_K_M", or "unknown" */
+    const char *quant; /* how it is quantised, such as "Q4_K_M"; "unknown" when nothing tells */
 } cera_file_info;
 
 /* Reads and checks the header; no weight is touched. Errors name the key, the tensor or the byte
@@ -293,7 +293,7 @@ CERA_API cera_engine *cera_engine_retain(cera_engine *engine);
 typedef struct cera_engine_info {
     const char *arch;  /* general.architecture */
     const char *name;  /* general.name, or "" */
-    const char *quant; /* general.file_type in words, such as "Q4_K_M" */
+    const char *quant; /* as in cera_file_info */
     uint64_t n_params;
     uint64_t weight_bytes; /* of the tensors in the file */
     uint64_t memory_bytes; /* allocated now, without the mapped file */
