@@ -61,7 +61,7 @@ static cera_status prepare(generation *g)
         }
     }
     CR_TRY(cr_stop_init(&g->stop, host, g->options->stop, g->options->n_stop, g->err));
-    cr_detok_init(&g->detok);
+    g->detok = *cr_session_detok(g->session);
     if (!cr_buf_reserve(&g->text, TEXT_ROOM))
         return cr_fail_nomem(g->err, TEXT_ROOM, "generated text");
 
@@ -148,6 +148,7 @@ static cera_status loop(generation *g, cera_summary *summary)
         if (summary->n_generated++ == 0)
             summary->first_token_ms = (double)(os->clock_ns(os->ctx) - start) / 1e6;
         CR_TRY(cr_session_advance(g->session, id, g->err));
+        *cr_session_detok(g->session) = g->detok;
         if (finished) {
             summary->finish = finish;
             return CERA_OK;

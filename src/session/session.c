@@ -17,9 +17,10 @@ struct cr_session {
     void **pages;     /* [n_pages_max], the first n_pages taken */
     int n_pages, n_pages_max;
     float *states[N_STATES];
-    int state; /* the one at `position` */
+    int state;                   /* the one at `position` */
     float *logits, *next_logits; /* [n_vocab]: valid ones, and those being computed */
     bool has_logits;
+    cr_detok detok;
     atomic_int cancel;
     size_t n_prompt; /* appended since the last generation */
     uint64_t prompt_ns;
@@ -64,8 +65,7 @@ void cr_session_free(cr_session *session)
 static bool allocate(cr_session *session)
 {
     cr_host *host = session->env.host;
-    session->history =
-        cr_alloc(host, CR_MEM_OBJECT, (size_t)session->n_context * sizeof(int32_t));
+    session->history = cr_alloc(host, CR_MEM_OBJECT, (size_t)session->n_context * sizeof(int32_t));
     session->pages =
         cr_alloc_zero(host, CR_MEM_OBJECT, (size_t)session->n_pages_max * sizeof(void *));
     session->logits = cr_alloc(host, CR_MEM_SCRATCH, logits_bytes(session));
@@ -103,6 +103,7 @@ void cr_session_reset(cr_session *session)
 {
     session->position = 0;
     session->has_logits = false;
+    cr_detok_init(&session->detok);
     session->n_prompt = 0;
     session->prompt_ns = 0;
     memset(session->states[session->state], 0, state_bytes(session));
@@ -142,6 +143,11 @@ const cr_session_env *cr_session_get_env(const cr_session *session)
     return &session->env;
 }
 
+cr_detok *cr_session_detok(cr_session *session)
+{
+    return &session->detok;
+}
+
 void cr_session_take_prompt(cr_session *session, size_t *n, uint64_t *ns)
 {
     *n = session->n_prompt;
@@ -160,8 +166,7 @@ cera_status cr_session_reserve(cr_session *session, size_t n, cera_error *err)
         void *page = session->env.api->buf_new(session->env.backend, session->env.page_bytes);
         if (!page) {
             while (session->n_pages > n_before)
-                session->env.api->buf_free(session->env.backend,
-                                           session->pages[--session->n_pages],
+                session->env.api->buf_free(session->env.backend, session->pages[--session->n_pages],
                                            session->env.page_bytes);
             return cr_fail_nomem(err, (size_t)(n_wanted - n_before) * session->env.page_bytes,
                                  "keys and values");
@@ -267,6 +272,7 @@ cera_status cr_session_append_ids(cr_session *session, const int32_t *ids, size_
     if (status != CERA_OK)
         return status;
     commit(session, ids, n, state);
+    cr_detok_init(&session->detok);
     session->n_prompt += n;
     session->prompt_ns += os->clock_ns(os->ctx) - start;
     return CERA_OK;
@@ -340,8 +346,8 @@ cera_status cr_session_embed(const cr_session_env *env, const int32_t *ids, size
     cr_session *session;
     CR_TRY(cr_session_new(env, 0, &session, err));
     float *rows = cr_alloc(env->host, CR_MEM_SCRATCH, bytes);
-    cera_status status = rows ? embed_rows(session, ids, n, rows, err)
-                              : cr_fail_nomem(err, bytes, "hidden states");
+    cera_status status =
+        rows ? embed_rows(session, ids, n, rows, err) : cr_fail_nomem(err, bytes, "hidden states");
     if (status == CERA_OK && pooling == CERA_POOLING_MEAN)
         mean_rows(rows, n, width, out);
     else if (status == CERA_OK)

@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "model/model.h"
+#include "token/detok.h"
 #include "token/vocab.h"
 
 /* What a session needs of its engine. The engine outlives its sessions. */
@@ -61,6 +62,9 @@ cera_status cr_session_advance(cr_session *session, int32_t id, cera_error *err)
 bool cr_session_take_cancel(cr_session *session);
 size_t cr_session_room(const cr_session *session);
 const cr_session_env *cr_session_get_env(const cr_session *session);
+/* The unfinished character at the end of what was generated: the next generation goes on with it,
+ * unless something is appended before. */
+cr_detok *cr_session_detok(cr_session *session);
 /* Tokens appended and nanoseconds spent since the last call. */
 void cr_session_take_prompt(cr_session *session, size_t *n, uint64_t *ns);
 

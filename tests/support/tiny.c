@@ -10,8 +10,9 @@
 
 #include <cmocka.h>
 
-const char tiny_prompt[] = "<|startoftext|><|im_start|>user\nTell me a story about a fox and a lost "
-                           "key.<|im_end|>\n<|im_start|>assistant\n";
+const char tiny_prompt[] =
+    "<|startoftext|><|im_start|>user\nTell me a story about a fox and a lost "
+    "key.<|im_end|>\n<|im_start|>assistant\n";
 const int32_t tiny_prompt_ids[TINY_PROMPT] = {
     1,   3,   560, 280, 203, 402, 368, 261, 341, 364, 261, 722, 286,
     261, 712, 730, 93,  18,  4,   203, 3,   858, 648, 469, 203,

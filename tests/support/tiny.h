@@ -31,7 +31,7 @@ cera_source tiny_source(void);
 /* With a failure of the test when it cannot be opened. */
 cera_engine *tiny_open(const cera_engine_options *options);
 cera_session *tiny_new(cera_engine *engine, int context_size);
-/* What a session of this engine works with, for tests that put a model of their own in its place. */
+/* What a session of this engine works with, for tests that put something of their own in it. */
 cr_session_env tiny_env(cera_engine *engine);
 
 /* Text as it is, with control tokens. */
@@ -43,8 +43,8 @@ void tiny_ids(uint32_t seed, int32_t *ids, size_t n);
 
 /* What a sink received. Set the limits before, read the rest after. */
 typedef struct tiny_record {
-    int stop_at_text;  /* the n-th on_text returns non-zero; 0: never */
-    int stop_at_token; /* the n-th on_token does */
+    int stop_at_text;     /* the n-th on_text returns non-zero; 0: never */
+    int stop_at_token;    /* the n-th on_token does */
     cera_session *cancel; /* on_token number cancel_at cancels this session */
     int cancel_at;
 

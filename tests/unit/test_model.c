@@ -1,0 +1,494 @@
+/* From metadata and tensors to a graph: what is read, and what a file gets that does not fit
+ * together: an error that names the key or the tensor, with both numbers. The files are toy models
+ * with one field changed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/fault_host.h"
+#include "support/toy_model.h"
+
+#include "api/objects.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Small and with every optional part: 2 layers, 32 wide, 2 heads of 16 over 1 kv head. */
+static toy_spec small(const char *arch)
+{
+    toy_spec spec;
+    toy_spec_init(&spec, arch, CR_TYPE_F32);
+    spec.n_layer = 2;
+    spec.n_embd = 32;
+    spec.n_ff = 48;
+    spec.n_head = 2;
+    spec.head_dim = 24;
+    spec.rope_dims = 16;
+    spec.n_head_kv[0] = strcmp(arch, "llama") == 0 ? 1 : 0;
+    spec.n_head_kv[1] = 1;
+    spec.bias = spec.factors = strcmp(arch, "llama") == 0;
+    return spec;
+}
+
+static cera_status open_file(const gguf_build *file, const cera_host *host, cera_engine **out,
+                             cera_error *err)
+{
+    cera_source source = { .data = file->data, .n_data = file->size };
+    cera_engine_options options;
+    cera_engine_options_init(&options);
+    options.n_threads = 1;
+    options.host = host;
+    return cera_engine_open_source(&source, &options, out, err);
+}
+
+static cera_engine *open_toy(const toy_spec *spec, gguf_build *file)
+{
+    toy_build(spec, file);
+    cera_engine *e = NULL;
+    cera_error err;
+    if (open_file(file, NULL, &e, &err) != CERA_OK)
+        fail_msg("%s", err.message);
+    return e;
+}
+
+/* ---- what is read ------------------------------------------------------------------------ */
+
+static void hparams_are_read(void **state)
+{
+    (void)state;
+    gguf_build file;
+    toy_spec spec = small("llama");
+    cera_engine *e = open_toy(&spec, &file);
+    const cr_hparams *hp = &e->core->model->hparams;
+    assert_int_equal(hp->n_layer, 2);
+    assert_int_equal(hp->n_embd, 32);
+    assert_int_equal(hp->n_ff, 48);
+    assert_int_equal(hp->n_head, 2);
+    assert_int_equal(hp->head_dim, 24);
+    assert_int_equal(hp->n_head_kv[0], 1);
+    assert_int_equal(hp->n_vocab, 300);
+    assert_int_equal(hp->n_context, 512);
+    assert_int_equal(hp->rope_dims, 16);
+    assert_int_equal(hp->rope_style, CR_ROPE_PAIRS);
+    assert_true(hp->norm_eps == 0.0625f && hp->rope_base == 10000.0f);
+    assert_string_equal(e->core->model->name, "toy");
+
+    /* base^(-2i / n) over the file's factors */
+    const cr_graph *g = &e->core->model->graph;
+    const cr_tensor *factors = cr_gguf_find_tensor(e->core->file, "rope_freqs.weight");
+    assert_non_null(factors);
+    for (int i = 0; i < 8; i++) {
+        float factor;
+        memcpy(&factor, factors->data + 4 * i, sizeof factor);
+        double expected = pow(10000.0, -2.0 * i / 16.0) / (double)factor;
+        assert_true(fabs((double)g->rope.freq[i] - expected) <= 1e-7 * expected);
+    }
+    cera_engine_close(e);
+    build_done(&file);
+
+    spec = small("lfm2");
+    e = open_toy(&spec, &file);
+    hp = &e->core->model->hparams;
+    assert_int_equal(hp->n_head_kv[0], 0);
+    assert_int_equal(hp->n_head_kv[1], 1);
+    assert_int_equal(hp->n_taps, 3);
+    assert_int_equal(hp->rope_style, CR_ROPE_HALVES);
+    cera_engine_close(e);
+    build_done(&file);
+}
+
+static void layers_become_ops(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch;
+        cr_op_kind kinds[12];
+        int n;
+    } rows[] = {
+        { "llama",
+          { CR_OP_EMBED, CR_OP_NORM_QKV, CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_NORM_GATE_UP,
+            CR_OP_RESIDUAL, CR_OP_NORM_QKV, CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_NORM_GATE_UP,
+            CR_OP_RESIDUAL, CR_OP_HEAD },
+          12 },
+        { "lfm2",
+          { CR_OP_EMBED, CR_OP_CONV_IN, CR_OP_RESIDUAL, CR_OP_NORM_GATE_UP, CR_OP_RESIDUAL,
+            CR_OP_NORM_QKV, CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_NORM_GATE_UP, CR_OP_RESIDUAL,
+            CR_OP_HEAD },
+          11 },
+    };
+    for (size_t i = 0; i < CR_COUNT(rows); i++) {
+        gguf_build file;
+        toy_spec spec = small(rows[i].arch);
+        cera_engine *e = open_toy(&spec, &file);
+        const cr_model *model = e->core->model;
+        const cr_graph *g = &model->graph;
+        assert_int_equal(g->n_ops, rows[i].n);
+        for (int k = 0; k < g->n_ops; k++)
+            assert_int_equal(g->ops[k].kind, rows[i].kinds[k]);
+        int n_attention = spec.n_head_kv[0] + spec.n_head_kv[1];
+        assert_int_equal(g->n_caches, n_attention);
+        assert_int_equal(g->page_elements, n_attention * 2 * 64 * 24);
+        assert_int_equal(g->state_floats, (2 - n_attention) * 2 * 32);
+
+        /* The ops point into the file, and every tensor of it is used. */
+        const cr_op *last = &g->ops[g->n_ops - 1];
+        assert_string_equal(last->u.head.proj.weight->name, "output.weight");
+        assert_ptr_equal(last->u.head.proj.weight->data,
+                         cr_gguf_find_tensor(e->core->file, "output.weight")->data);
+        for (size_t t = 0; t < cr_gguf_n_tensors(e->core->file); t++)
+            assert_true(cr_model_uses(model, cr_gguf_tensor(e->core->file, t)));
+        cera_engine_close(e);
+        build_done(&file);
+
+        spec.tied = true;
+        e = open_toy(&spec, &file);
+        g = &e->core->model->graph;
+        assert_string_equal(g->ops[g->n_ops - 1].u.head.proj.weight->name, "token_embd.weight");
+        cera_engine_close(e);
+        build_done(&file);
+    }
+}
+
+/* ---- one field changed ------------------------------------------------------------------- */
+
+/* Where a name stands in the file: behind its length. */
+static size_t find_name(const gguf_build *file, const char *name)
+{
+    size_t n = strlen(name);
+    for (size_t at = 24; at + 8 + n < file->size; at++) {
+        uint64_t size;
+        memcpy(&size, file->data + at, sizeof size);
+        if (size == n && memcmp(file->data + at + 8, name, n) == 0)
+            return at + 8;
+    }
+    fail_msg("%s: not in the file", name);
+    return 0;
+}
+
+typedef enum change_kind {
+    RENAME,      /* the name's last byte becomes '?' */
+    SET,         /* the value of a key of 4 bytes */
+    SET_ELEMENT, /* element `value` >> 32 of an array of such keys */
+    RETYPE,      /* the type of a key's value */
+    DIMS,        /* dimension `value` >> 32 of a tensor */
+    TYPE,        /* element type of a tensor */
+    DATA,        /* the first 4 bytes of a tensor's data */
+} change_kind;
+
+#define AT(i, value) ((uint64_t)(i) << 32 | (uint32_t)(value))
+
+typedef struct change {
+    const char *arch;
+    const char *name;
+    change_kind kind;
+    uint64_t value;
+    cera_status status;
+    const char *message; /* all of it, or a part */
+} change;
+
+static uint32_t bits(float f)
+{
+    uint32_t b;
+    memcpy(&b, &f, sizeof b);
+    return b;
+}
+
+static void apply(gguf_build *file, const change *c)
+{
+    size_t at = find_name(file, c->name), end = at + strlen(c->name);
+    size_t index = (size_t)(c->value >> 32);
+    switch (c->kind) {
+    case RENAME:
+        file->data[end - 1] = '?';
+        break;
+    case SET:
+        build_patch(file, end + 4, c->value, 4);
+        break;
+    case SET_ELEMENT:
+        build_patch(file, end + 4 + 12 + 4 * index, (uint32_t)c->value, 4);
+        break;
+    case RETYPE:
+        build_patch(file, end, c->value, 4);
+        break;
+    case DIMS:
+        build_patch(file, end + 4 + 8 * index, (uint32_t)c->value, 8);
+        break;
+    case TYPE:
+        build_patch(file, end + 4 + 8 * (size_t)file->data[end], c->value, 4);
+        break;
+    case DATA: {
+        uint64_t offset;
+        memcpy(&offset, file->data + end + 4 + 8 * (size_t)file->data[end] + 4, sizeof offset);
+        cera_source source = { .data = file->data, .n_data = file->size };
+        cera_file *f = NULL;
+        cera_file_info info;
+        assert_int_equal(cera_file_open(&source, NULL, &f, NULL), CERA_OK);
+        cera_file_get_info(f, &info);
+        cera_file_close(f);
+        build_patch(file, (size_t)(info.data_offset + offset), c->value, 4);
+        break;
+    }
+    }
+}
+
+/* Opens the changed file: the status, the message, nothing left. */
+static void check(const change *c)
+{
+    gguf_build file;
+    toy_spec spec = small(c->arch);
+    toy_build(&spec, &file);
+    apply(&file, c);
+    fault_host f;
+    fault_init(&f);
+    cera_engine *e = NULL;
+    cera_error err = { 0 };
+    cera_status status = open_file(&file, &f.host, &e, &err);
+    if (status != c->status || (status != CERA_OK && strstr(err.message, c->message) == NULL))
+        fail_msg("%s: expected %s: %s, found %s: %s", c->name, cera_status_name(c->status),
+                 c->message, cera_status_name(status), err.message);
+    if (status != CERA_OK) {
+        assert_null(e);
+        assert_int_equal(err.status, status);
+    }
+    cera_engine_close(e);
+    assert_null(fault_check(&f));
+    fault_done(&f);
+    build_done(&file);
+}
+
+static void keys_that_are_wrong(void **state)
+{
+    (void)state;
+    const change rows[] = {
+        { "llama", "general.architecture", RENAME, 0, CERA_E_FORMAT, "general.architecture" },
+        { "llama", "llama.block_count", RENAME, 0, CERA_E_FORMAT,
+          "llama.block_count: the key is missing" },
+        { "llama", "llama.block_count", SET, 0, CERA_E_FORMAT,
+          "llama.block_count: expected 1 to 1024, found 0" },
+        { "llama", "llama.block_count", SET, 1025, CERA_E_FORMAT,
+          "llama.block_count: expected 1 to 1024, found 1025" },
+        { "llama", "llama.block_count", SET, UINT32_MAX, CERA_E_FORMAT,
+          "llama.block_count: expected 1 to 1024, found 4294967295" },
+        { "llama", "llama.block_count", RETYPE, 6, CERA_E_FORMAT,
+          "llama.block_count: expected an integer" },
+        { "llama", "llama.block_count", SET, 1, CERA_OK, "" }, /* the rest is unused */
+        { "llama", "llama.block_count", SET, 3, CERA_E_FORMAT,
+          "llama.attention.head_count_kv: expected 3 elements, found 2" },
+        { "llama", "llama.context_length", RENAME, 0, CERA_E_FORMAT, "llama.context_length" },
+        { "llama", "llama.context_length", SET, 0, CERA_E_FORMAT, "llama.context_length" },
+        { "llama", "llama.embedding_length", RENAME, 0, CERA_E_FORMAT, "llama.embedding_length" },
+        { "llama", "llama.embedding_length", SET, 0, CERA_E_FORMAT, "llama.embedding_length" },
+        { "llama", "llama.embedding_length", SET, (1 << 20) + 1, CERA_E_FORMAT,
+          "llama.embedding_length: expected 1 to 1048576, found 1048577" },
+        { "llama", "llama.embedding_length", SET, 64, CERA_E_FORMAT,
+          "token_embd.weight: expected [64, 300], file has [32, 300]" },
+        { "llama", "llama.feed_forward_length", RENAME, 0, CERA_E_FORMAT,
+          "llama.feed_forward_length" },
+        { "llama", "llama.feed_forward_length", SET, 47, CERA_E_FORMAT,
+          "blk.0.ffn_gate.weight: expected [32, 47], file has [32, 48]" },
+        { "llama", "llama.attention.head_count", RENAME, 0, CERA_E_FORMAT,
+          "llama.attention.head_count: the key is missing" },
+        { "llama", "llama.attention.head_count", SET, 0, CERA_E_FORMAT,
+          "llama.attention.head_count: expected 1 to 4096, found 0" },
+        { "llama", "llama.attention.head_count", SET, 4, CERA_E_FORMAT,
+          "blk.0.attn_q.weight: expected [32, 96], file has [32, 48]" },
+        { "llama", "llama.attention.head_count_kv", SET_ELEMENT, AT(1, 0), CERA_E_FORMAT,
+          "llama.attention.head_count_kv: expected 1 to 2, found 0" },
+        { "llama", "llama.attention.head_count_kv", SET_ELEMENT, AT(0, 3), CERA_E_FORMAT,
+          "llama.attention.head_count_kv: expected 1 to 2, found 3" },
+        { "llama", "llama.attention.head_count_kv", SET_ELEMENT, AT(1, 2), CERA_E_FORMAT,
+          "blk.1.attn_k.weight: expected [32, 48], file has [32, 24]" },
+        { "llama", "llama.attention.head_count_kv", RENAME, 0, CERA_E_FORMAT, /* then as many */
+          "blk.0.attn_k.weight: expected [32, 48], file has [32, 24]" },
+        { "llama", "llama.attention.layer_norm_rms_epsilon", RENAME, 0, CERA_E_FORMAT,
+          "llama.attention.layer_norm_rms_epsilon: the key is missing" },
+        { "llama", "llama.attention.layer_norm_rms_epsilon", SET, bits(0), CERA_E_FORMAT,
+          "llama.attention.layer_norm_rms_epsilon: expected a finite positive number, found 0" },
+        { "llama", "llama.attention.layer_norm_rms_epsilon", SET, bits(-1), CERA_E_FORMAT,
+          "finite positive number, found -1" },
+        { "llama", "llama.attention.layer_norm_rms_epsilon", SET, bits(NAN), CERA_E_FORMAT,
+          "finite positive number" },
+        { "llama", "llama.attention.layer_norm_rms_epsilon", SET, bits(INFINITY), CERA_E_FORMAT,
+          "finite positive number" },
+        { "llama", "llama.attention.key_length", SET, 0, CERA_E_FORMAT,
+          "llama.attention.key_length: expected 1 to 4096, found 0" },
+        { "llama", "llama.attention.key_length", SET, 4097, CERA_E_FORMAT,
+          "llama.attention.key_length" },
+        { "llama", "llama.attention.value_length", SET, 16, CERA_E_UNSUPPORTED,
+          "llama.attention.value_length: only 24 is supported, found 16" },
+        { "llama", "llama.rope.dimension_count", SET, 15, CERA_E_FORMAT,
+          "llama.rope.dimension_count: expected an even number, found 15" },
+        { "llama", "llama.rope.dimension_count", SET, 0, CERA_E_FORMAT,
+          "llama.rope.dimension_count: expected 2 to 24, found 0" },
+        { "llama", "llama.rope.dimension_count", SET, 26, CERA_E_FORMAT,
+          "llama.rope.dimension_count: expected 2 to 24, found 26" },
+        { "llama", "llama.rope.freq_base", SET, bits(0), CERA_E_FORMAT, "llama.rope.freq_base" },
+        { "llama", "llama.rope.freq_base", RENAME, 0, CERA_OK, "" }, /* 10,000 */
+        { "llama", "llama.vocab_size", SET, 299, CERA_E_FORMAT,
+          "llama.vocab_size: 299, but token_embd.weight has 300 rows" },
+        { "llama", "llama.vocab_size", RENAME, 0, CERA_OK, "" },
+        { "lfm2", "lfm2.attention.head_count_kv", RENAME, 0, CERA_E_FORMAT,
+          "lfm2.attention.head_count_kv: the key is missing" },
+        { "lfm2", "lfm2.attention.head_count_kv", SET_ELEMENT, AT(0, 1), CERA_E_FORMAT,
+          "blk.0.attn_q.weight: the tensor is missing" },
+        { "lfm2", "lfm2.attention.head_count_kv", SET_ELEMENT, AT(1, 0), CERA_E_FORMAT,
+          "blk.1.shortconv.in_proj.weight: the tensor is missing" },
+        { "lfm2", "lfm2.shortconv.l_cache", SET, 4, CERA_E_FORMAT,
+          "blk.0.shortconv.conv.weight: expected [4, 32], file has [3, 32]" },
+        { "lfm2", "lfm2.shortconv.l_cache", SET, 1, CERA_E_FORMAT,
+          "lfm2.shortconv.l_cache: expected 2 to 16, found 1" },
+        { "lfm2", "lfm2.shortconv.l_cache", SET, 17, CERA_E_FORMAT, "lfm2.shortconv.l_cache" },
+        { "lfm2", "lfm2.rope.freq_base", RENAME, 0, CERA_E_FORMAT,
+          "lfm2.rope.freq_base: the key is missing" },
+    };
+    for (size_t i = 0; i < CR_COUNT(rows); i++)
+        check(&rows[i]);
+}
+
+static void tensors_that_are_wrong(void **state)
+{
+    (void)state;
+    static const char *const needed[][2] = {
+        { "llama", "token_embd.weight" },
+        { "llama", "output_norm.weight" },
+        { "llama", "blk.0.attn_norm.weight" },
+        { "llama", "blk.1.attn_q.weight" },
+        { "llama", "blk.0.attn_k.weight" },
+        { "llama", "blk.1.attn_v.weight" },
+        { "llama", "blk.0.attn_output.weight" },
+        { "llama", "blk.1.ffn_norm.weight" },
+        { "llama", "blk.0.ffn_gate.weight" },
+        { "llama", "blk.1.ffn_up.weight" },
+        { "llama", "blk.0.ffn_down.weight" },
+        { "lfm2", "token_embd_norm.weight" },
+        { "lfm2", "blk.0.shortconv.in_proj.weight" },
+        { "lfm2", "blk.0.shortconv.conv.weight" },
+        { "lfm2", "blk.0.shortconv.out_proj.weight" },
+        { "lfm2", "blk.1.attn_q_norm.weight" },
+        { "lfm2", "blk.1.attn_k_norm.weight" },
+    };
+    for (size_t i = 0; i < CR_COUNT(needed); i++) {
+        char message[96];
+        snprintf(message, sizeof message, "%s: the tensor is missing", needed[i][1]);
+        check(&(change){ needed[i][0], needed[i][1], RENAME, 0, CERA_E_FORMAT, message });
+    }
+
+    const change rows[] = {
+        { "llama", "blk.0.attn_q.bias", RENAME, 0, CERA_OK, "" }, /* optional ones */
+        { "llama", "output.weight", RENAME, 0, CERA_OK, "" },
+        { "llama", "blk.0.attn_q.weight", DIMS, AT(1, 47), CERA_E_FORMAT,
+          "blk.0.attn_q.weight: expected [32, 48], file has [32, 47]" },
+        { "llama", "blk.1.ffn_down.weight", DIMS, AT(0, 16), CERA_E_FORMAT,
+          "blk.1.ffn_down.weight: expected [48, 32], file has [16, 32]" },
+        { "llama", "blk.0.attn_norm.weight", DIMS, AT(0, 31), CERA_E_FORMAT,
+          "blk.0.attn_norm.weight: expected [32], file has [31]" },
+        { "llama", "blk.1.attn_k.bias", DIMS, AT(0, 23), CERA_E_FORMAT,
+          "blk.1.attn_k.bias: expected [24], file has [23]" },
+        { "llama", "rope_freqs.weight", DIMS, AT(0, 7), CERA_E_FORMAT,
+          "rope_freqs.weight: expected [8], file has [7]" },
+        { "llama", "token_embd.weight", DIMS, AT(1, 299), CERA_E_FORMAT, "token_embd.weight" },
+        { "llama", "blk.0.attn_q.weight", TYPE, 99, CERA_E_UNSUPPORTED,
+          "blk.0.attn_q.weight: unsupported element type" },
+        { "llama", "blk.0.attn_norm.weight", TYPE, 1, CERA_E_UNSUPPORTED,
+          "blk.0.attn_norm.weight: expected element type F32, found F16" },
+        { "lfm2", "blk.0.shortconv.conv.weight", TYPE, 1, CERA_E_UNSUPPORTED,
+          "blk.0.shortconv.conv.weight: expected element type F32, found F16" },
+        { "llama", "rope_freqs.weight", DATA, bits(0), CERA_E_FORMAT,
+          "rope_freqs.weight: expected finite positive numbers, found 0 at 0" },
+        { "llama", "rope_freqs.weight", DATA, bits(NAN), CERA_E_FORMAT, "rope_freqs.weight" },
+        { "llama", "rope_freqs.weight", DATA, bits(-INFINITY), CERA_E_FORMAT, "rope_freqs.weight" },
+    };
+    for (size_t i = 0; i < CR_COUNT(rows); i++)
+        check(&rows[i]);
+}
+
+static void architectures_that_are_unknown(void **state)
+{
+    (void)state;
+    gguf_build file;
+    toy_spec spec = small("llama");
+    toy_build(&spec, &file);
+    size_t at = find_name(&file, "general.architecture") + strlen("general.architecture") + 12;
+    memcpy(file.data + at, "lla\na", 5);
+    cera_engine *e = NULL;
+    cera_error err;
+    assert_int_equal(open_file(&file, NULL, &e, &err), CERA_E_UNSUPPORTED);
+    assert_string_equal(err.message, "unsupported architecture: lla\\x0Aa");
+    memcpy(file.data + at, "LLAMA", 5);
+    assert_int_equal(open_file(&file, NULL, &e, &err), CERA_E_UNSUPPORTED);
+    assert_string_equal(err.message, "unsupported architecture: LLAMA");
+    assert_null(e);
+    build_done(&file);
+}
+
+/* What nothing reads is remarked on, by name. */
+static void unused_tensors_are_logged(void **state)
+{
+    (void)state;
+    gguf_build file;
+    toy_spec spec = small("llama");
+    toy_build(&spec, &file);
+    apply(&file, &(change){ .name = "blk.1.ffn_up.bias", .kind = RENAME });
+    fault_host f;
+    fault_init(&f);
+    cera_engine *e = NULL;
+    assert_int_equal(open_file(&file, &f.host, &e, NULL), CERA_OK);
+    assert_int_equal(fault_logs(&f), 1);
+    assert_string_equal(fault_last_log(&f),
+                        "blk.1.ffn_up.bia?: the llama architecture does not use this tensor");
+    cera_engine_close(e);
+    assert_null(fault_check(&f));
+    fault_done(&f);
+    build_done(&file);
+}
+
+/* A file without a vocabulary serves ids, and says why it does not serve text. */
+static void without_a_vocabulary(void **state)
+{
+    (void)state;
+    gguf_build file;
+    toy_spec spec = small("llama");
+    toy_build(&spec, &file);
+    apply(&file, &(change){ .name = "tokenizer.ggml.model", .kind = RENAME });
+    cera_engine *e = NULL;
+    cera_error err;
+    /* Half of one is damage. */
+    assert_int_equal(open_file(&file, NULL, &e, &err), CERA_E_FORMAT);
+    assert_non_null(strstr(err.message, "tokenizer.ggml.model"));
+    apply(&file, &(change){ .name = "tokenizer.ggml.tokens", .kind = RENAME });
+    assert_int_equal(open_file(&file, NULL, &e, &err), CERA_OK);
+    assert_null(cera_engine_vocab(e));
+
+    cera_session *s = NULL;
+    assert_int_equal(cera_session_new(e, NULL, &s, NULL), CERA_OK);
+    assert_int_equal(cera_session_append_text(s, "Hi", &err), CERA_E_UNSUPPORTED);
+    assert_int_equal(cera_session_append_ids(s, (int32_t[]){ 1, 2, 3 }, 3, &err), CERA_OK);
+    cera_generate_options options;
+    cera_generate_options_init(&options);
+    options.max_tokens = 5;
+    options.ignore_eos = true;
+    cera_summary summary;
+    assert_int_equal(cera_session_generate(s, &options, NULL, &summary, &err), CERA_OK);
+    assert_int_equal(summary.n_generated, 5);
+    cera_session_free(s);
+    cera_engine_close(e);
+    build_done(&file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hparams_are_read),
+        cmocka_unit_test(layers_become_ops),
+        cmocka_unit_test(keys_that_are_wrong),
+        cmocka_unit_test(tensors_that_are_wrong),
+        cmocka_unit_test(architectures_that_are_unknown),
+        cmocka_unit_test(unused_tensors_are_logged),
+        cmocka_unit_test(without_a_vocabulary),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
