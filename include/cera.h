@@ -272,7 +272,7 @@ typedef struct cera_engine_options {
     size_t size;
     const cera_host *host; /* copied; NULL: the default host */
     int n_threads;         /* 0: as many as the machine and its quota give this process; max 256 */
-    int context_size;      /* positions per session; 0: 4,096 or the model's own, if less */
+    int context_size;      /* positions per session, at most the model's own; 0: up to 4,096 */
     int chunk_size;        /* prompt tokens computed at a time, 1 to 4,096; 0: 512 */
     cera_kv_type kv_type;  /* of keys and values; default F16 */
     const char *cpu_tier;  /* highest ISA level to use, as cera_cpu_info names it; NULL: the best */
@@ -427,8 +427,8 @@ typedef struct cera_summary {
     double prompt_ms, generate_ms, first_token_ms; /* first token: from the call */
 } cera_summary;
 
-/* Generates until something ends it. Every token handed to the sink is part of the history, the
- * end token is not. A stop text ends the text before it; its tokens stay in the history. Needs
+/* Generates until something ends it. Every token handed to the sink is part of the history (after an
+ * error the last one may be missing), the end token is not. A stop text ends the text before it; its tokens stay in the history. Needs
  * logits, so something must have been appended: CERA_E_STATE otherwise. summary may be NULL. */
 CERA_API cera_status cera_session_generate(cera_session *session,
                                            const cera_generate_options *options,

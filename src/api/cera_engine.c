@@ -17,8 +17,10 @@ cera_status cera_engine_open_source(const cera_source *source, const cera_engine
 {
     if (!out)
         return cr_fail(err, CERA_E_ARG, "out: expected a place for the engine, found NULL");
+    cera_engine_options defaults;
+    cera_engine_options_init(&defaults);
     cr_engine *core;
-    CR_TRY(cr_engine_open(source, options, &core, err));
+    CR_TRY(cr_engine_open(source, options ? options : &defaults, &core, err));
     cera_engine *engine = cr_alloc_zero(&core->host, CR_MEM_OBJECT, sizeof *engine);
     if (!engine) {
         cr_engine_close(core);

@@ -95,7 +95,10 @@ cera_status cera_session_generate(cera_session *session, const cera_generate_opt
                                   const cera_sink *sink, cera_summary *summary, cera_error *err)
 {
     CR_TRY(want_session(session, err));
-    return cr_session_generate(session->core, options, sink, summary, err);
+    cera_generate_options defaults;
+    cera_generate_options_init(&defaults);
+    return cr_session_generate(session->core, options ? options : &defaults,
+                               sink ? sink : &(cera_sink){ 0 }, summary, err);
 }
 
 const float *cera_session_logits(const cera_session *session)

@@ -98,5 +98,7 @@ cera_status cr_fail_in(cera_error *err, cera_status status, const char *subject)
 
 cera_status cr_fail_nomem(cera_error *err, size_t size, const char *what)
 {
+    if (size == 0)
+        return cr_fail(err, CERA_E_NOMEM, "%s: out of memory", what);
     return cr_fail(err, CERA_E_NOMEM, "%s: out of memory (%zu bytes)", what, size);
 }

@@ -15,7 +15,7 @@ cera_status cr_fail(cera_error *err, cera_status status, const char *format, ...
 /* Puts "subject: " before a message that is already there; returns err's status. */
 cera_status cr_fail_in(cera_error *err, cera_status status, const char *subject);
 
-/* Out of memory, naming what it was for. */
+/* Out of memory, naming what it was for; size 0: unknown. */
 cera_status cr_fail_nomem(cera_error *err, size_t size, const char *what);
 
 /* One line of text for a person, as in cr_fail, into out[room]; room is at most CR_LINE_MAX. What

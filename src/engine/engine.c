@@ -77,6 +77,9 @@ static cera_status open_device(cr_engine *engine, const cera_engine_options *opt
         CR_TRY(engine->api->supports(engine->backend, &graph->ops[i], err));
 
     int n_trained = engine->model->hparams.n_context;
+    if (options->context_size > n_trained)
+        cr_log(&engine->host, 0, "context_size: %d asked for, the model has %d",
+               options->context_size, n_trained);
     engine->kv_type = options->kv_type;
     engine->context_size = CR_MIN(options->context_size > 0 ? options->context_size
                                                             : DEFAULT_CONTEXT, n_trained);
@@ -118,9 +121,6 @@ static cera_status open_all(cr_engine *engine, const cera_source *source,
 cera_status cr_engine_open(const cera_source *source, const cera_engine_options *options,
                            cr_engine **out, cera_error *err)
 {
-    cera_engine_options defaults;
-    cera_engine_options_init(&defaults);
-    options = options ? options : &defaults;
     CR_TRY(check_options(options, err));
     cr_host host;
     CR_TRY(cr_host_set(&host, options->host, err));

@@ -25,7 +25,7 @@ typedef struct cr_engine {
     double load_ms;
 } cr_engine;
 
-/* On failure nothing stays open. */
+/* options is not NULL. On failure nothing stays open. */
 cera_status cr_engine_open(const cera_source *source, const cera_engine_options *options,
                            cr_engine **out, cera_error *err);
 void cr_engine_close(cr_engine *engine);

@@ -160,13 +160,11 @@ cera_status cr_session_generate(cr_session *session, const cera_generate_options
                                 const cera_sink *sink, cera_summary *summary, cera_error *err)
 {
     const cr_session_env *env = cr_session_get_env(session);
-    cera_generate_options defaults;
-    cera_generate_options_init(&defaults);
     generation g = {
         .session = session,
         .env = env,
-        .options = options ? options : &defaults,
-        .sink = sink ? sink : &(cera_sink){ 0 },
+        .options = options,
+        .sink = sink,
         .err = err,
         .n_vocab = env->model->graph.n_vocab,
     };

@@ -283,10 +283,11 @@ cera_status cr_session_append_text(cr_session *session, cr_str text, bool parse_
 {
     if (!session->env.vocab)
         return cr_fail(err, CERA_E_UNSUPPORTED, "the file has no vocabulary: append ids instead");
-    cera_encode_options options;
-    cera_encode_options_init(&options);
-    options.parse_special = parse_special;
-    options.add_bos = add_bos && session->position == 0;
+    cera_encode_options options = {
+        .size = sizeof options,
+        .parse_special = parse_special,
+        .add_bos = add_bos && session->position == 0,
+    };
     cr_buf ids;
     cr_buf_init(&ids, session->env.host, CR_MEM_SCRATCH);
     cera_status status = cr_vocab_encode(session->env.vocab, text, &options, &ids, err);

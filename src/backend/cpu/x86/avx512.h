@@ -139,14 +139,14 @@ CR_INLINE __m512i quad_sums(const cr_act *x, size_t quad)
 /* Lanes of the first n blocks. */
 CR_INLINE __mmask16 quad_lanes(int n)
 {
-    return n == 4 ? 0xffff : (__mmask16)(((1u << n) - 1) * 0x1111u);
+    return (__mmask16)(n == 4 ? 0xffffu : ((1u << n) - 1) * 0x1111u);
 }
 
 /* ---- small things ---- */
 
 CR_INLINE __mmask16 first_lanes(size_t n)
 {
-    return n >= 16 ? 0xffff : (__mmask16)((1u << n) - 1);
+    return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1);
 }
 
 /* The first n bytes at p, then zeros. Bytes that are not asked for are not touched. */

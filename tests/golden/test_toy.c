@@ -1,0 +1,484 @@
+/* Random models of both architectures in every element type against transformers, and against
+ * themselves: any chunk size, number of threads and ISA level gives the same bits. */
+#include "golden/golden.h"
+
+#include "support/toy_model.h"
+
+static json_t *golden; /* golden-toy.json */
+
+/* ---- the models -------------------------------------------------------------------------- */
+
+static cr_type find_type(const char *name)
+{
+    for (int i = 0; i < CR_TYPE_COUNT; i++)
+        if (strcmp(cr_type_get((cr_type)i)->name, name) == 0)
+            return (cr_type)i;
+    return CR_TYPE_COUNT;
+}
+
+static toy_spec read_spec(const json_t *model)
+{
+    const json_t *s = golden_get(model, "spec");
+    const char *type = golden_text(s, "type");
+    toy_spec spec;
+    toy_spec_init(&spec, golden_text(s, "arch"), find_type(type));
+    spec.mixed = strcmp(type, "mixed") == 0;
+    assert_true(spec.mixed || spec.type != CR_TYPE_COUNT);
+    spec.seed = (uint64_t)golden_int(s, "seed");
+    spec.n_layer = golden_int(s, "n_layer");
+    spec.n_context = golden_int(s, "n_context");
+    spec.n_embd = golden_int(s, "n_embd");
+    spec.n_ff = golden_int(s, "n_ff");
+    spec.n_head = golden_int(s, "n_head");
+    spec.head_dim = golden_int(s, "head_dim");
+    spec.rope_dims = golden_int(s, "rope_dims");
+    spec.n_taps = golden_int(s, "n_taps");
+    spec.norm_eps = (float)golden_number(s, "norm_eps");
+    spec.rope_base = (float)golden_number(s, "rope_base");
+    spec.tied = json_is_true(golden_get(s, "tied"));
+    spec.bias = json_is_true(golden_get(s, "bias"));
+    spec.factors = json_is_true(golden_get(s, "factors"));
+    const json_t *kv = golden_get(s, "n_head_kv");
+    for (int i = 0; i < spec.n_layer; i++)
+        spec.n_head_kv[i] = (int)json_integer_value(json_array_get(kv, (size_t)i));
+    return spec;
+}
+
+static const char *name_of(const json_t *model)
+{
+    return golden_text(golden_get(model, "spec"), "name");
+}
+
+static const json_t *find_model(const char *name)
+{
+    size_t i;
+    json_t *model;
+    json_array_foreach (golden_get(golden, "models"), i, model) {
+        if (strcmp(name_of(model), name) == 0)
+            return model;
+    }
+    fail_msg("golden-toy.json has no %s", name);
+    return NULL;
+}
+
+static bool is_float(const toy_spec *spec)
+{
+    return !spec->mixed && cr_type_get(spec->type)->weights == 1;
+}
+
+static double bound_of(const toy_spec *spec)
+{
+    if (is_float(spec))
+        return GOLDEN_FLOAT;
+    return strcmp(spec->arch, "lfm2") == 0 ? GOLDEN_INT8_LFM2 : GOLDEN_INT8;
+}
+
+static uint32_t crc32(const uint8_t *bytes, size_t n)
+{
+    uint32_t table[256];
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t c = i;
+        for (int k = 0; k < 8; k++)
+            c = (c & 1) ? 0xedb88320u ^ c >> 1 : c >> 1;
+        table[i] = c;
+    }
+    uint32_t crc = 0xffffffffu;
+    for (size_t i = 0; i < n; i++)
+        crc = table[(crc ^ bytes[i]) & 255] ^ crc >> 8;
+    return ~crc;
+}
+
+static cera_engine *open_toy(const gguf_build *file, const cera_engine_options *options)
+{
+    cera_engine *engine = NULL;
+    cera_error err = { 0 };
+    cera_source source = { .data = file->data, .n_data = file->size };
+    if (cera_engine_open_source(&source, options, &engine, &err) != CERA_OK)
+        fail_msg("%s", err.message);
+    return engine;
+}
+
+static cera_engine_options default_options(cera_kv_type kv_type)
+{
+    cera_engine_options options;
+    cera_engine_options_init(&options);
+    options.kv_type = kv_type;
+    return options;
+}
+
+/* ---- against the reference --------------------------------------------------------------- */
+
+static double point_distance(const json_t *point, const float *logits)
+{
+    size_t n;
+    float *want = golden_floats(point, "logits", &n);
+    assert_int_equal(n, TOY_N_VOCAB);
+    double distance = golden_max_difference(logits, want, n) / golden_number(point, "std");
+    free(want);
+    return distance;
+}
+
+static void check_top(const char *model, const json_t *point, const float *logits, double bound)
+{
+    size_t n;
+    float *want = golden_floats(point, "logits", &n);
+    size_t top = golden_top(logits, n), want_top = golden_top(want, n);
+    free(want);
+    if (top != want_top && golden_number(point, "gap") > bound * golden_number(point, "std"))
+        fail_msg("%s, n %d: top token %zu instead of %zu", model, golden_int(point, "n"), top,
+                 want_top);
+}
+
+/* The largest distance of all points. */
+static double compare_logits(const json_t *model, cera_engine *engine, double bound)
+{
+    size_t n_ids, done = 0, i;
+    int32_t *ids = golden_ids(golden, "ids", &n_ids);
+    cera_session *session = golden_session(engine);
+    double worst = 0;
+    json_t *point;
+    json_array_foreach (golden_get(model, "points"), i, point) {
+        size_t n = (size_t)golden_int(point, "n");
+        const float *logits = golden_append(session, ids + done, n - done);
+        done = n;
+        double distance = point_distance(point, logits);
+        check_top(name_of(model), point, logits, bound);
+        printf(" %8.4f%%", 100 * distance);
+        worst = fmax(worst, distance);
+    }
+    cera_session_free(session);
+    free(ids);
+    return worst;
+}
+
+/* Every hidden state that the reference kept, and their mean over all tokens. */
+static double compare_hidden(const json_t *model, cera_engine *engine)
+{
+    const json_t *hidden = golden_get(model, "hidden");
+    size_t n_ids, n_values, i, n = (size_t)golden_int(hidden, "n");
+    int32_t *ids = golden_ids(golden, "ids", &n_ids);
+    cera_engine_info info;
+    cera_engine_get_info(engine, &info);
+    size_t width = (size_t)info.n_embd;
+    float *rows = calloc(n + 1, width * sizeof *rows), *mean = rows + n * width;
+    assert_non_null(rows);
+    assert_int_equal(cera_engine_embed(engine, ids, n, CERA_POOLING_NONE, rows, NULL), CERA_OK);
+    assert_int_equal(cera_engine_embed(engine, ids, n, CERA_POOLING_MEAN, mean, NULL), CERA_OK);
+
+    double worst = 0;
+    json_t *row;
+    json_array_foreach (golden_get(hidden, "rows"), i, row) {
+        float *want = golden_floats(row, "values", &n_values);
+        const float *got = rows + (size_t)golden_int(row, "row") * width;
+        worst = fmax(worst, golden_max_difference(got, want, n_values));
+        free(want);
+    }
+    float *want = golden_floats(hidden, "mean", &n_values);
+    worst = fmax(worst, golden_max_difference(mean, want, n_values));
+    free(want);
+    free(rows);
+    free(ids);
+    return worst / golden_number(hidden, "std");
+}
+
+static void check_model(const json_t *model)
+{
+    toy_spec spec = read_spec(model);
+    gguf_build file;
+    toy_build(&spec, &file);
+    assert_int_equal(file.size, golden_int(model, "size"));
+    if (crc32(file.data, file.size) != (uint32_t)json_integer_value(golden_get(model, "crc32")))
+        fail_msg("%s: toy_model.c and make-golden build different files", name_of(model));
+
+    for (int kv = CERA_KV_F16; kv <= CERA_KV_F32; kv++) {
+        cera_engine_options options = default_options((cera_kv_type)kv);
+        cera_engine *engine = open_toy(&file, &options);
+        double bound = bound_of(&spec);
+        printf("    %-18s %s ", name_of(model), kv == CERA_KV_F32 ? "f32" : "f16");
+        double worst = compare_logits(model, engine, bound);
+        double hidden = compare_hidden(model, engine);
+        printf(" %8.4f%%\n", 100 * hidden);
+        /* With floats everywhere only the order of sums is left: a hundredth of the bound. */
+        if (is_float(&spec) && kv == CERA_KV_F32)
+            bound /= 100;
+        if (!(worst < bound))
+            fail_msg("%s: logits are %g of their deviation away, the bound is %g", name_of(model),
+                     worst, bound);
+        if (!(hidden < bound))
+            fail_msg("%s: hidden states are %g of their deviation away, the bound is %g",
+                     name_of(model), hidden, bound);
+        cera_engine_close(engine);
+    }
+    build_done(&file);
+}
+
+static void test_reference(void **state)
+{
+    (void)state;
+    printf("    model              cache   n = 1     n = 7    n = 70   n = 300    hidden"
+           "   (largest difference / deviation)\n");
+    size_t i;
+    json_t *model;
+    json_array_foreach (golden_get(golden, "models"), i, model)
+        check_model(model);
+}
+
+/* ---- mutations: the tests above would notice --------------------------------------------- */
+
+typedef struct mutation_case {
+    const char *model;
+    toy_mutation mutation;
+    const char *what;
+} mutation_case;
+
+static const mutation_case mutation_cases[] = {
+    { "llama-f32", TOY_EPS, "norm epsilon x 10" },
+    { "llama-f32", TOY_ROPE_BASE, "rope base x 2" },
+    { "llama-f32", TOY_ROPE_PAIRS, "rotation of halves" },
+    { "llama-f32", TOY_ATTN_SCALE, "attention scale x 2" },
+    { "llama-f32-odd", TOY_QK_SWAPPED, "q and k exchanged" },
+    { "llama-f32-odd", TOY_EPS, "norm epsilon x 10" },
+    { "llama-f32-bias", TOY_NO_BIAS, "biases dropped" },
+    { "llama-f32-factors", TOY_NO_FACTORS, "rope factors dropped" },
+    { "llama-f32", TOY_TIED, "head tied" },
+    { "llama-f32", TOY_GATE_UP, "gate and up exchanged" },
+    { "llama-q4_0", TOY_EPS, "norm epsilon x 10" },
+    { "llama-q4_0", TOY_ROPE_BASE, "rope base x 2" },
+    { "llama-q4_0", TOY_ROPE_PAIRS, "rotation of halves" },
+    { "llama-q4_0", TOY_ATTN_SCALE, "attention scale x 2" },
+    { "lfm2-f32", TOY_EPS, "norm epsilon x 10" },
+    { "lfm2-f32", TOY_ROPE_BASE, "rope base x 2" },
+    { "lfm2-f32", TOY_ROPE_PAIRS, "rotation of neighbours" },
+    { "lfm2-f32", TOY_ATTN_SCALE, "attention scale x 2" },
+    { "lfm2-f32-odd", TOY_QK_SWAPPED, "q and k exchanged" },
+    { "lfm2-f32", TOY_QK_NORM, "norms of q and k exchanged" },
+    { "lfm2-f32", TOY_TIED, "head tied" },
+    { "lfm2-f32", TOY_GATE_UP, "gate and up exchanged" },
+    { "lfm2-f32", TOY_TAPS, "taps reversed" },
+    { "lfm2-f32", TOY_CONV_PARTS, "b and c exchanged" },
+    { "lfm2-q4_0", TOY_EPS, "norm epsilon x 10" },
+    { "lfm2-q4_0", TOY_ROPE_BASE, "rope base x 2" },
+    { "lfm2-q4_0", TOY_ROPE_PAIRS, "rotation of neighbours" },
+    { "lfm2-q4_0", TOY_ATTN_SCALE, "attention scale x 2" },
+    { "lfm2-q4_0", TOY_TAPS, "taps reversed" },
+};
+
+static double mutated_distance(const mutation_case *c)
+{
+    const json_t *model = find_model(c->model);
+    toy_spec spec = read_spec(model);
+    spec.mutation = c->mutation;
+    gguf_build file;
+    toy_build(&spec, &file);
+    cera_engine_options options = default_options(CERA_KV_F32);
+    cera_engine *engine = open_toy(&file, &options);
+    cera_session *session = golden_session(engine);
+    size_t n_ids, i;
+    int32_t *ids = golden_ids(golden, "ids", &n_ids);
+    double distance = 0;
+    json_t *point;
+    json_array_foreach (golden_get(model, "points"), i, point) {
+        if (golden_int(point, "n") == 70)
+            distance = point_distance(point, golden_append(session, ids, 70));
+    }
+    free(ids);
+    cera_session_free(session);
+    cera_engine_close(engine);
+    build_done(&file);
+    return distance;
+}
+
+static void test_mutations(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof mutation_cases / sizeof mutation_cases[0]; i++) {
+        const mutation_case *c = &mutation_cases[i];
+        toy_spec spec = read_spec(find_model(c->model));
+        double distance = mutated_distance(c), bound = bound_of(&spec);
+        printf("    %-20s %-30s %8.2f%%, %6.1f times the bound\n", c->model, c->what,
+               100 * distance, distance / bound);
+        if (!(distance > bound))
+            fail_msg("%s: %s moves the logits by only %g of their deviation", c->model, c->what,
+                     distance);
+    }
+}
+
+/* ---- the same bits ----------------------------------------------------------------------- */
+
+enum { N_SAME = 270, STEP_FROM = 200 };
+
+/* Everything that one engine computes for the ids: hidden states of all tokens, logits after the
+ * last one. */
+typedef struct answer {
+    float *hidden; /* [N_SAME][n_embd] */
+    float logits[TOY_N_VOCAB];
+    size_t hidden_bytes;
+    char tier[16];
+} answer;
+
+static answer compute(const gguf_build *file, const cera_engine_options *options,
+                      bool token_by_token)
+{
+    size_t n_ids;
+    int32_t *ids = golden_ids(golden, "ids", &n_ids);
+    cera_engine *engine = open_toy(file, options);
+    cera_engine_info info;
+    cera_engine_get_info(engine, &info);
+    answer a = { .hidden_bytes = N_SAME * (size_t)info.n_embd * sizeof(float) };
+    snprintf(a.tier, sizeof a.tier, "%s", info.cpu_tier);
+    a.hidden = malloc(a.hidden_bytes);
+    assert_non_null(a.hidden);
+    assert_int_equal(cera_engine_embed(engine, ids, N_SAME, CERA_POOLING_NONE, a.hidden, NULL),
+                     CERA_OK);
+
+    cera_session *session = golden_session(engine);
+    const float *logits = golden_append(session, ids, token_by_token ? STEP_FROM : N_SAME);
+    for (size_t i = STEP_FROM; token_by_token && i < N_SAME; i++)
+        logits = golden_append(session, ids + i, 1);
+    memcpy(a.logits, logits, sizeof a.logits);
+    cera_session_free(session);
+    cera_engine_close(engine);
+    free(ids);
+    return a;
+}
+
+static void expect_same(answer *want, answer got, const char *model, const char *what, int value)
+{
+    if (memcmp(want->logits, got.logits, sizeof got.logits) != 0)
+        fail_msg("%s: %s %d: other logits", model, what, value);
+    if (memcmp(want->hidden, got.hidden, got.hidden_bytes) != 0)
+        fail_msg("%s: %s %d: other hidden states", model, what, value);
+    free(got.hidden);
+}
+
+static void check_same(const char *name)
+{
+    toy_spec spec = read_spec(find_model(name));
+    gguf_build file;
+    toy_build(&spec, &file);
+    cera_engine_options options = default_options(CERA_KV_F16);
+    options.n_threads = 1;
+    options.chunk_size = 512;
+    answer want = compute(&file, &options, false);
+
+    static const int chunks[] = { 1, 7, 64 };
+    for (size_t i = 0; i < 3; i++) {
+        options.chunk_size = chunks[i];
+        expect_same(&want, compute(&file, &options, false), name, "chunk size", chunks[i]);
+    }
+    options.chunk_size = 512;
+    expect_same(&want, compute(&file, &options, true), name, "token by token", 1);
+
+    static const int threads[] = { 2, 3, 7 };
+    for (size_t i = 0; i < 3; i++) {
+        options.n_threads = threads[i];
+        expect_same(&want, compute(&file, &options, i == 1), name, "threads", threads[i]);
+    }
+    options.n_threads = 1;
+
+    static const char *const tiers[] = { "scalar", "avx2", "avx512" };
+    for (int i = 0; i < 3; i++) {
+        options.cpu_tier = tiers[i];
+        answer got = compute(&file, &options, false);
+        if (strcmp(got.tier, tiers[i]) != 0)
+            printf("    %s: this machine has no %s\n", name, tiers[i]);
+        expect_same(&want, got, name, tiers[i], i);
+    }
+    free(want.hidden);
+    build_done(&file);
+}
+
+static void test_same_llama_float(void **state)
+{
+    (void)state;
+    check_same("llama-f32-odd");
+}
+
+static void test_same_llama_mixed(void **state)
+{
+    (void)state;
+    check_same("llama-mixed");
+}
+
+static void test_same_llama_tied(void **state)
+{
+    (void)state;
+    check_same("llama-q4_0-tied");
+}
+
+static void test_same_lfm2_float(void **state)
+{
+    (void)state;
+    check_same("lfm2-bf16");
+}
+
+static void test_same_lfm2_taps(void **state)
+{
+    (void)state;
+    check_same("lfm2-f32-taps");
+}
+
+static void test_same_lfm2_mixed(void **state)
+{
+    (void)state;
+    check_same("lfm2-mixed");
+}
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+static void test_text(void **state)
+{
+    (void)state;
+    toy_spec spec;
+    toy_spec_init(&spec, "llama", CR_TYPE_Q8_0);
+    gguf_build file;
+    toy_build(&spec, &file);
+    cera_engine_options options = default_options(CERA_KV_F16);
+    cera_engine *engine = open_toy(&file, &options);
+    /* Bytes are their own ids. Of the merges "ea" (1) and "te" (7) the earlier one wins. */
+    int32_t *ids = NULL;
+    size_t n = 0;
+    static const char text[] = "tea \xc3\xa9<|eos|>";
+    cera_encode_options encode;
+    cera_encode_options_init(&encode);
+    encode.parse_special = true;
+    assert_int_equal(cera_vocab_encode(cera_engine_vocab(engine), text, sizeof text - 1, &encode,
+                                       &ids, &n, NULL),
+                     CERA_OK);
+    static const int32_t want[] = { 't', 256 + 1, ' ', 0xc3, 0xa9, 297 };
+    assert_int_equal(n, 6);
+    assert_memory_equal(ids, want, sizeof want);
+    cera_vocab_free_ids(cera_engine_vocab(engine), ids, n);
+    cera_engine_close(engine);
+    build_done(&file);
+}
+
+static int load(void **state)
+{
+    (void)state;
+    golden = golden_load("golden-toy.json");
+    return 0;
+}
+
+static int unload(void **state)
+{
+    (void)state;
+    json_decref(golden);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reference),
+        cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_same_llama_float),
+        cmocka_unit_test(test_same_llama_mixed),
+        cmocka_unit_test(test_same_llama_tied),
+        cmocka_unit_test(test_same_lfm2_float),
+        cmocka_unit_test(test_same_lfm2_taps),
+        cmocka_unit_test(test_same_lfm2_mixed),
+        cmocka_unit_test(test_text),
+    };
+    return cmocka_run_group_tests_name("golden/toy", tests, load, unload);
+}

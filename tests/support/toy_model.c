@@ -1,0 +1,548 @@
+/* Toy models. scripts/make-golden is the description of the random numbers and of the layout. */
+#include "support/toy_model.h"
+
+enum { N_BYTES = 256, N_MERGES = 40, ALIGNMENT = 32, MAX_NAME = 64, GAIN_TIED = 2 };
+
+static const char *const control[] = { "<|bos|>", "<|eos|>", "<|im_start|>", "<|im_end|>" };
+
+/* What a tensor holds, which decides how numbers become weights. */
+typedef enum content {
+    MATRIX, /* of the model's type */
+    FLOATS, /* biases and taps */
+    NORM,
+    FACTORS,
+} content;
+
+typedef struct tensor {
+    char name[MAX_NAME];
+    char source[MAX_NAME]; /* whose numbers it takes: its own name but for mutations */
+    content content;
+    cr_type type;
+    int gain;
+    int n_dims;
+    uint64_t dims[2];
+    bool is_rotated; /* queries and keys: TOY_ROPE_PAIRS permutes each head */
+} tensor;
+
+enum { MAX_TENSORS = 8 + TOY_MAX_LAYERS * 20 };
+
+typedef struct toy {
+    const toy_spec *spec;
+    gguf_build *out;
+    tensor tensors[MAX_TENSORS];
+    size_t n_tensors;
+} toy;
+
+void toy_spec_init(toy_spec *spec, const char *arch, cr_type type)
+{
+    bool is_llama = strcmp(arch, "llama") == 0;
+    *spec = (toy_spec){
+        .arch = arch,
+        .type = type,
+        .seed = 1,
+        .n_layer = is_llama ? 3 : 4,
+        .n_context = 512,
+        .n_embd = 256,
+        .n_ff = 512,
+        .n_head = 4,
+        .head_dim = 64,
+        .rope_dims = 64,
+        .n_taps = is_llama ? 0 : 3,
+        .norm_eps = 0.0625f,
+        .rope_base = 10000.0f,
+    };
+    for (int i = 0; i < spec->n_layer; i++)
+        spec->n_head_kv[i] = is_llama || i % 2 == 1 ? 2 : 0;
+}
+
+/* ---- numbers ----------------------------------------------------------------------------- */
+
+typedef struct numbers {
+    uint64_t start;
+} numbers;
+
+static numbers numbers_of(uint64_t seed, const char *name)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (; *name; name++)
+        h = (h ^ (uint8_t)*name) * 0x100000001b3u;
+    return (numbers){ seed + h };
+}
+
+static uint64_t number_at(numbers n, uint64_t i)
+{
+    uint64_t z = n.start + (i + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+/* Sign, exponent and mantissa from one number; exponents 2^-4 to 2^-7 for a gain of 0. */
+static uint64_t float_bits(uint64_t r, int n_mantissa, int n_exponent, int gain)
+{
+    uint64_t bias = (UINT64_C(1) << (n_exponent - 1)) - 1;
+    uint64_t exponent = bias - 4 + (uint64_t)gain - (r >> 61 & 3);
+    uint64_t mantissa = r >> 8 & ((UINT64_C(1) << n_mantissa) - 1);
+    return (r >> 63 << n_exponent | exponent) << n_mantissa | mantissa;
+}
+
+static uint64_t float_number(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+/* The exponent of the half-precision number at `at`, and of a second one at 2 if there is one. */
+typedef struct halves {
+    int at, exponent, second_exponent;
+} halves;
+
+static halves halves_of(cr_type type)
+{
+    switch (type) {
+    case CR_TYPE_Q4_0:
+        return (halves){ 0, -7, 0 };
+    case CR_TYPE_Q4_1:
+        return (halves){ 0, -7, -4 };
+    case CR_TYPE_Q8_0:
+        return (halves){ 0, -11, 0 };
+    case CR_TYPE_Q4_K:
+        return (halves){ 0, -13, -10 };
+    case CR_TYPE_Q6_K:
+        return (halves){ 208, -15, 0 };
+    case CR_TYPE_F32:
+    case CR_TYPE_F16:
+    case CR_TYPE_BF16:
+    case CR_TYPE_COUNT:
+        break;
+    }
+    abort(); /* a type that the toy models do not know yet */
+}
+
+static unsigned set_exponent(unsigned half, int exponent)
+{
+    return (half & 0x83ff) | (unsigned)(exponent + 15) << 10;
+}
+
+/* Block i of a quantised matrix. */
+static void make_block(uint8_t *block, cr_type type, int gain, numbers r, uint64_t i)
+{
+    size_t size = (size_t)cr_type_get(type)->block_bytes, per_block = (size + 7) / 8;
+    for (size_t k = 0; k < size; k++)
+        block[k] = (uint8_t)(number_at(r, i * per_block + k / 8) >> k % 8 * 8);
+
+    halves h = halves_of(type);
+    uint8_t *p = block + h.at;
+    unsigned first = set_exponent(p[0] | (unsigned)p[1] << 8, h.exponent + gain);
+    p[0] = (uint8_t)first;
+    p[1] = (uint8_t)(first >> 8);
+    if (h.second_exponent == 0)
+        return;
+    unsigned second = set_exponent(p[2] | (unsigned)p[3] << 8, h.second_exponent + gain);
+    unsigned sign = (first & 0x8000) ^ (type == CR_TYPE_Q4_1 ? 0x8000 : 0);
+    second = (second & 0x7fff) | sign;
+    p[2] = (uint8_t)second;
+    p[3] = (uint8_t)(second >> 8);
+}
+
+/* ---- the tensors' data ------------------------------------------------------------------- */
+
+/* The row of the right file that stands at `row` of a mutated one. */
+static uint64_t row_source(const toy *t, const tensor *x, uint64_t row)
+{
+    uint64_t dim = (uint64_t)t->spec->head_dim, head = row / dim, i = row % dim;
+    if (t->spec->mutation == TOY_ROPE_PAIRS && x->is_rotated) {
+        bool is_llama = strcmp(t->spec->arch, "llama") == 0;
+        /* Whoever reads halves for neighbours sees at 2i what belongs at i, at 2i + 1 what belongs
+         * at i + n/2. */
+        uint64_t half = dim / 2;
+        uint64_t from = is_llama ? i % 2 * half + i / 2 : i < half ? 2 * i : 2 * (i - half) + 1;
+        return head * dim + from;
+    }
+    if (t->spec->mutation == TOY_CONV_PARTS && strstr(x->name, "shortconv.in_proj")) {
+        uint64_t n = (uint64_t)t->spec->n_embd, part = row / n;
+        return (part < 2 ? 1 - part : part) * n + row % n;
+    }
+    return row;
+}
+
+static void make_matrix(const toy *t, const tensor *x, int gain)
+{
+    const cr_type_info *info = cr_type_get(x->type);
+    numbers r = numbers_of(t->spec->seed, x->source);
+    uint64_t n_cols = x->dims[0];
+    for (uint64_t row = 0; row < x->dims[1]; row++) {
+        uint64_t from = row_source(t, x, row);
+        if (info->weights > 1) {
+            uint64_t n_blocks = n_cols / (uint64_t)info->weights;
+            for (uint64_t i = 0; i < n_blocks; i++) {
+                uint8_t block[256];
+                make_block(block, x->type, gain, r, from * n_blocks + i);
+                build_bytes(t->out, block, (size_t)info->block_bytes);
+            }
+            continue;
+        }
+        int n_mantissa = x->type == CR_TYPE_F32 ? 23 : x->type == CR_TYPE_F16 ? 10 : 7;
+        int n_exponent = x->type == CR_TYPE_F16 ? 5 : 8;
+        for (uint64_t i = 0; i < n_cols; i++)
+            build_number(t->out,
+                         float_bits(number_at(r, from * n_cols + i), n_mantissa, n_exponent, gain),
+                         info->block_bytes);
+    }
+}
+
+static uint64_t vector_number(const toy *t, const tensor *x, numbers r, uint64_t i)
+{
+    uint64_t n_taps = x->dims[0];
+    bool is_reversed = t->spec->mutation == TOY_TAPS && x->n_dims == 2;
+    uint64_t from = is_reversed     ? i / n_taps * n_taps + n_taps - 1 - i % n_taps
+                    : x->is_rotated ? row_source(t, x, i)
+                                    : i;
+    uint64_t bits = number_at(r, from);
+    bool is_half_scale = t->spec->mutation == TOY_ATTN_SCALE && strstr(x->name, "attn_q_norm");
+    switch (x->content) {
+    case NORM:
+        /* Twice the norm weight of the queries is twice the scale of the scores. */
+        return float_number((0.5f + (float)(bits >> 41) * 0x1p-23f) *
+                            (is_half_scale ? 2.0f : 1.0f));
+    case FACTORS:
+        return float_number(1.0f + (float)(bits >> 56) / 32.0f);
+    case FLOATS:
+    case MATRIX:
+        break;
+    }
+    return float_bits(bits, 23, 8, x->gain);
+}
+
+static void make_data(const toy *t, const tensor *x)
+{
+    bool is_query = strstr(x->name, "attn_q.") != NULL && strcmp(t->spec->arch, "llama") == 0;
+    int gain = x->gain + (t->spec->mutation == TOY_ATTN_SCALE && is_query ? 1 : 0);
+    if (x->content == MATRIX) {
+        make_matrix(t, x, gain);
+    } else {
+        tensor copy = *x;
+        copy.gain = gain;
+        numbers r = numbers_of(t->spec->seed, x->source);
+        uint64_t n = x->dims[0] * (x->n_dims == 2 ? x->dims[1] : 1);
+        for (uint64_t i = 0; i < n; i++)
+            build_number(t->out, vector_number(t, &copy, r, i), 4);
+    }
+    while (t->out->size % ALIGNMENT != 0)
+        build_number(t->out, 0, 1);
+}
+
+/* ---- the list of tensors ----------------------------------------------------------------- */
+
+typedef struct role {
+    const char *name;
+    cr_type mixed; /* in a model of mixed types */
+    int gain;
+} role;
+
+static const role roles[] = {
+    { "token_embd", CR_TYPE_BF16, 5 },
+    { "output", CR_TYPE_Q6_K, 2 },
+    { "attn_q", CR_TYPE_Q4_0, 1 },
+    { "attn_k", CR_TYPE_Q8_0, 0 },
+    { "attn_v", CR_TYPE_Q6_K, 1 },
+    { "attn_output", CR_TYPE_F16, 0 },
+    { "shortconv.in_proj", CR_TYPE_Q4_1, 0 },
+    { "shortconv.out_proj", CR_TYPE_Q4_K, 0 },
+    { "ffn_gate", CR_TYPE_Q4_1, 0 },
+    { "ffn_up", CR_TYPE_F32, 0 },
+    { "ffn_down", CR_TYPE_Q4_K, 0 },
+};
+
+static const role *find_role(const char *name)
+{
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
+        if (strcmp(roles[i].name, name) == 0)
+            return &roles[i];
+    abort();
+}
+
+/* layer -1: no layer. */
+static void set_name(char name[MAX_NAME], const char *part, const char *tail, int layer)
+{
+    if (layer < 0)
+        snprintf(name, MAX_NAME, "%s.%s", part, tail);
+    else
+        snprintf(name, MAX_NAME, "blk.%d.%s.%s", layer, part, tail);
+}
+
+static tensor *add(toy *t, const char *part, const char *tail, int layer)
+{
+    tensor *x = &t->tensors[t->n_tensors++];
+    *x = (tensor){ .type = CR_TYPE_F32, .n_dims = 1 };
+    set_name(x->name, part, tail, layer);
+    memcpy(x->source, x->name, sizeof x->source);
+    return x;
+}
+
+/* The other of a pair whose numbers a mutation exchanges, or the name itself. */
+static const char *exchanged(const toy *t, const char *name)
+{
+    static const struct {
+        toy_mutation mutation;
+        const char *a, *b;
+    } pairs[] = {
+        { TOY_QK_SWAPPED, "attn_q", "attn_k" },
+        { TOY_GATE_UP, "ffn_gate", "ffn_up" },
+        { TOY_QK_NORM, "attn_q_norm", "attn_k_norm" },
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        if (pairs[i].mutation != t->spec->mutation)
+            continue;
+        if (strcmp(name, pairs[i].a) == 0)
+            return pairs[i].b;
+        if (strcmp(name, pairs[i].b) == 0)
+            return pairs[i].a;
+    }
+    return name;
+}
+
+static tensor *add_matrix(toy *t, const char *name, int n_cols, int n_rows, int layer)
+{
+    tensor *x = add(t, name, "weight", layer);
+    const role *r = find_role(name);
+    set_name(x->source, exchanged(t, name), "weight", layer);
+    x->content = MATRIX;
+    x->type = t->spec->mixed ? r->mixed : t->spec->type;
+    x->gain = find_role(exchanged(t, name))->gain;
+    if (t->spec->tied && strcmp(name, "token_embd") == 0)
+        x->gain = GAIN_TIED;
+    x->n_dims = 2;
+    x->dims[0] = (uint64_t)n_cols;
+    x->dims[1] = (uint64_t)n_rows;
+    return x;
+}
+
+static tensor *add_norm(toy *t, const char *name, int n, int layer)
+{
+    tensor *x = add(t, name, "weight", layer);
+    set_name(x->source, exchanged(t, name), "weight", layer);
+    x->content = NORM;
+    x->dims[0] = (uint64_t)n;
+    return x;
+}
+
+static void add_bias(toy *t, const char *name, int n, int layer)
+{
+    if (!t->spec->bias || t->spec->mutation == TOY_NO_BIAS)
+        return;
+    tensor *x = add(t, name, "bias", layer);
+    x->content = FLOATS;
+    x->gain = 3;
+    x->dims[0] = (uint64_t)n;
+    x->is_rotated = strcmp(name, "attn_q") == 0 || strcmp(name, "attn_k") == 0;
+}
+
+static void add_attention(toy *t, int layer)
+{
+    const toy_spec *s = t->spec;
+    int n_q = s->n_head * s->head_dim, n_kv = s->n_head_kv[layer] * s->head_dim;
+    add_matrix(t, "attn_q", s->n_embd, n_q, layer)->is_rotated = true;
+    add_bias(t, "attn_q", n_q, layer);
+    add_matrix(t, "attn_k", s->n_embd, n_kv, layer)->is_rotated = true;
+    add_bias(t, "attn_k", n_kv, layer);
+    add_matrix(t, "attn_v", s->n_embd, n_kv, layer);
+    add_bias(t, "attn_v", n_kv, layer);
+    if (strcmp(s->arch, "lfm2") == 0) {
+        add_norm(t, "attn_q_norm", s->head_dim, layer)->is_rotated = true;
+        add_norm(t, "attn_k_norm", s->head_dim, layer)->is_rotated = true;
+    }
+    add_matrix(t, "attn_output", n_q, s->n_embd, layer);
+    add_bias(t, "attn_output", s->n_embd, layer);
+}
+
+static void add_conv(toy *t, int layer)
+{
+    int n = t->spec->n_embd;
+    add_matrix(t, "shortconv.in_proj", n, 3 * n, layer);
+    tensor *taps = add(t, "shortconv.conv", "weight", layer);
+    taps->content = FLOATS;
+    taps->gain = 3;
+    taps->n_dims = 2;
+    taps->dims[0] = (uint64_t)t->spec->n_taps;
+    taps->dims[1] = (uint64_t)n;
+    add_matrix(t, "shortconv.out_proj", n, n, layer);
+}
+
+static void add_ffn(toy *t, const char *name, int n_cols, int n_rows, int layer)
+{
+    add_matrix(t, name, n_cols, n_rows, layer);
+    add_bias(t, name, n_rows, layer);
+}
+
+static void list_tensors(toy *t)
+{
+    const toy_spec *s = t->spec;
+    bool is_llama = strcmp(s->arch, "llama") == 0;
+    add_matrix(t, "token_embd", s->n_embd, TOY_N_VOCAB, -1);
+    if (!s->tied && s->mutation != TOY_TIED)
+        add_matrix(t, "output", s->n_embd, TOY_N_VOCAB, -1);
+    add_norm(t, is_llama ? "output_norm" : "token_embd_norm", s->n_embd, -1);
+    if (s->factors && s->mutation != TOY_NO_FACTORS) {
+        tensor *x = add(t, "rope_freqs", "weight", -1);
+        x->content = FACTORS;
+        x->dims[0] = (uint64_t)s->rope_dims / 2;
+    }
+    for (int i = 0; i < s->n_layer; i++) {
+        add_norm(t, "attn_norm", s->n_embd, i);
+        if (s->n_head_kv[i] > 0)
+            add_attention(t, i);
+        else
+            add_conv(t, i);
+        add_norm(t, "ffn_norm", s->n_embd, i);
+        add_ffn(t, "ffn_gate", s->n_embd, s->n_ff, i);
+        add_ffn(t, "ffn_up", s->n_embd, s->n_ff, i);
+        add_ffn(t, "ffn_down", s->n_ff, s->n_embd, i);
+    }
+}
+
+/* ---- the file ---------------------------------------------------------------------------- */
+
+/* Counts the keys, which stand behind their count in the file. */
+typedef struct keys {
+    gguf_build *out;
+    const char *arch;
+    uint64_t n;
+} keys;
+
+static const char *full(const keys *k, char name[MAX_NAME], const char *key)
+{
+    snprintf(name, MAX_NAME, "%s.%s", k->arch, key);
+    return name;
+}
+
+static void key_int(keys *k, const char *key, int value)
+{
+    char name[MAX_NAME];
+    build_key_u32(k->out, full(k, name, key), (uint32_t)value);
+    k->n++;
+}
+
+static void key_float(keys *k, const char *key, float value)
+{
+    char name[MAX_NAME];
+    build_key_number(k->out, full(k, name, key), 6, float_number(value), 4);
+    k->n++;
+}
+
+static void key_text(keys *k, const char *name, const char *value)
+{
+    build_key_text(k->out, name, value);
+    k->n++;
+}
+
+/* How byte-level vocabularies spell a byte: printable ones as themselves, others from U+0100. */
+static size_t spell(int byte, char out[2])
+{
+    int code = byte, n_before = 0;
+    for (int b = 0; b <= byte; b++) {
+        bool is_plain = (b >= 33 && b < 127) || (b >= 161 && b < 173) || b >= 174;
+        if (b == byte)
+            code = is_plain ? byte : 256 + n_before;
+        n_before += !is_plain;
+    }
+    if (code < 128) {
+        out[0] = (char)code;
+        return 1;
+    }
+    out[0] = (char)(0xc0 | code >> 6);
+    out[1] = (char)(0x80 | (code & 63));
+    return 2;
+}
+
+static void write_vocab(keys *k)
+{
+    gguf_build *out = k->out;
+    key_text(k, "tokenizer.ggml.model", "gpt2");
+    key_text(k, "tokenizer.ggml.pre", "gpt-2");
+
+    build_key_array(out, "tokenizer.ggml.tokens", 8, TOY_N_VOCAB);
+    for (int byte = 0; byte < N_BYTES; byte++) {
+        char text[2];
+        size_t n = spell(byte, text);
+        build_string(out, text, n);
+    }
+    for (int i = 0; i < N_MERGES; i++)
+        build_string(out, (char[]){ "etaoinsr"[i / 5], "haedl"[i % 5] }, 2);
+    for (size_t i = 0; i < sizeof control / sizeof control[0]; i++)
+        build_string(out, control[i], strlen(control[i]));
+
+    build_key_array(out, "tokenizer.ggml.token_type", 5, TOY_N_VOCAB);
+    for (int i = 0; i < TOY_N_VOCAB; i++)
+        build_number(out, i < N_BYTES + N_MERGES ? 1 : 3, 4);
+
+    build_key_array(out, "tokenizer.ggml.merges", 8, N_MERGES);
+    for (int i = 0; i < N_MERGES; i++)
+        build_string(out, (char[]){ "etaoinsr"[i / 5], ' ', "haedl"[i % 5] }, 3);
+
+    build_key_u32(out, "tokenizer.ggml.bos_token_id", N_BYTES + N_MERGES);
+    build_key_u32(out, "tokenizer.ggml.eos_token_id", N_BYTES + N_MERGES + 1);
+    build_key_number(out, "tokenizer.ggml.add_bos_token", 7, 0, 1);
+    k->n += 6;
+}
+
+static void write_keys(const toy *t, keys *k)
+{
+    const toy_spec *s = t->spec;
+    key_text(k, "general.architecture", s->arch);
+    key_text(k, "general.name", "toy");
+    key_int(k, "block_count", s->n_layer);
+    key_int(k, "context_length", s->n_context);
+    key_int(k, "embedding_length", s->n_embd);
+    key_int(k, "feed_forward_length", s->n_ff);
+    key_int(k, "attention.head_count", s->n_head);
+    char name[MAX_NAME];
+    build_key_array(t->out, full(k, name, "attention.head_count_kv"), 5, (uint64_t)s->n_layer);
+    for (int i = 0; i < s->n_layer; i++)
+        build_number(t->out, (uint64_t)s->n_head_kv[i], 4);
+    k->n++;
+    key_float(k, "attention.layer_norm_rms_epsilon",
+              s->norm_eps * (s->mutation == TOY_EPS ? 10.0f : 1.0f));
+    key_int(k, "vocab_size", TOY_N_VOCAB);
+    if (s->head_dim * s->n_head != s->n_embd) {
+        key_int(k, "attention.key_length", s->head_dim);
+        key_int(k, "attention.value_length", s->head_dim);
+    }
+    if (s->rope_dims != s->head_dim)
+        key_int(k, "rope.dimension_count", s->rope_dims);
+    if (s->rope_base > 0)
+        key_float(k, "rope.freq_base", s->rope_base * (s->mutation == TOY_ROPE_BASE ? 2.0f : 1.0f));
+    if (strcmp(s->arch, "lfm2") == 0)
+        key_int(k, "shortconv.l_cache", s->n_taps);
+    write_vocab(k);
+}
+
+void toy_build(const toy_spec *spec, gguf_build *out)
+{
+    toy *t = calloc(1, sizeof *t);
+    if (!t)
+        abort();
+    build_init(out);
+    t->spec = spec;
+    t->out = out;
+    list_tensors(t);
+
+    build_header(out, 3, t->n_tensors, 0);
+    keys k = { .out = out, .arch = spec->arch };
+    write_keys(t, &k);
+    build_patch(out, 16, k.n, 8); /* behind magic, version and the count of tensors */
+
+    uint64_t offset = 0;
+    for (size_t i = 0; i < t->n_tensors; i++) {
+        const tensor *x = &t->tensors[i];
+        const cr_type_info *info = cr_type_get(x->type);
+        build_tensor(out, x->name, info->id, offset, (uint32_t)x->n_dims, x->dims);
+        uint64_t n = x->dims[0] * (x->n_dims == 2 ? x->dims[1] : 1);
+        offset += (cr_type_bytes(info, (size_t)n) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    build_data(out, ALIGNMENT, 0);
+    for (size_t i = 0; i < t->n_tensors; i++)
+        make_data(t, &t->tensors[i]);
+    free(t);
+}

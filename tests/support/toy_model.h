@@ -1,0 +1,63 @@
+/* Toy models: small random GGUF files, built in memory, the same bytes every time.
+ *
+ *     toy_spec spec;
+ *     toy_spec_init(&spec, "llama", CR_TYPE_Q4_0);
+ *     spec.bias = true;
+ *     gguf_build file;
+ *     toy_build(&spec, &file);
+ *     ... file.data, file.size ...
+ *     build_done(&file);
+ *
+ * scripts/make-golden builds the same files on its own and says how a weight follows from the seed
+ * and the tensor's name. Sizes and gains are such that a wrong detail shows: logits have a standard
+ * deviation of 3 to 5, attention is far from uniform, and the epsilon of the norms is large. */
+#ifndef TOY_MODEL_H
+#define TOY_MODEL_H
+
+#include "support/gguf_build.h"
+#include "tensor/type.h"
+
+#include <stdbool.h>
+
+enum { TOY_MAX_LAYERS = 8, TOY_N_VOCAB = 300 };
+
+/* One wrong detail, made in the file: what an engine that gets the detail wrong would compute from
+ * the right file. */
+typedef enum toy_mutation {
+    TOY_RIGHT,
+    TOY_EPS,        /* the norms' epsilon ten times as large */
+    TOY_ROPE_BASE,  /* 10,000 becomes 20,000 */
+    TOY_ROPE_PAIRS, /* pairs are halves instead of neighbours, or the other way round */
+    TOY_ATTN_SCALE, /* scores twice as large */
+    TOY_QK_SWAPPED, /* queries from the keys' weights; needs as many kv heads as heads */
+    TOY_NO_BIAS,    /* the biases are left away */
+    TOY_NO_FACTORS, /* rope_freqs.weight is left away */
+    TOY_TIED,       /* the head is the embedding table */
+    TOY_GATE_UP,    /* gate and up exchanged */
+    TOY_QK_NORM,    /* norms of queries and keys exchanged */
+    TOY_TAPS,       /* taps of the convolution reversed */
+    TOY_CONV_PARTS, /* b, c, x becomes c, b, x */
+    TOY_N_MUTATIONS
+} toy_mutation;
+
+typedef struct toy_spec {
+    const char *arch; /* "llama" or "lfm2" */
+    cr_type type;     /* of the matrices */
+    bool mixed;       /* each kind of matrix in a type of its own, whatever `type` says */
+    uint64_t seed;
+    int n_layer, n_context, n_embd, n_ff, n_head, head_dim, rope_dims;
+    int n_head_kv[TOY_MAX_LAYERS]; /* 0: a convolution layer, lfm2 only */
+    int n_taps;
+    float norm_eps;
+    float rope_base; /* 0: the key is left away */
+    bool tied, bias, factors;
+    toy_mutation mutation;
+} toy_spec;
+
+/* Three layers for llama, four for lfm2 (convolutions and attention in turn), 256 wide, 4 heads
+ * over 2 kv heads of 64. */
+void toy_spec_init(toy_spec *spec, const char *arch, cr_type type);
+/* Starts *out. Ends the program when there is no memory, as all of gguf_build does. */
+void toy_build(const toy_spec *spec, gguf_build *out);
+
+#endif
