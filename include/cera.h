@@ -381,10 +381,10 @@ typedef struct cera_generate_options {
     size_t n_stop;            /* up to 16 texts of up to 256 bytes */
     const int32_t *stop_ids;  /* [n_stop_ids] tokens that end it, besides the model's own */
     size_t n_stop_ids;
-    bool ignore_eos;               /* the model's own end tokens are never chosen */
-    const cera_logit_bias *bias;   /* [n_bias] */
-    size_t n_bias;                 /* up to 1,024 */
-    int n_logprobs;                /* alternatives in cera_token_info, up to 20; 0: none */
+    bool ignore_eos;             /* the model's own end tokens are never chosen */
+    const cera_logit_bias *bias; /* [n_bias] */
+    size_t n_bias;               /* up to 1,024 */
+    int n_logprobs;              /* alternatives in cera_token_info, up to 20; 0: none */
 } cera_generate_options;
 CERA_API void cera_generate_options_init(cera_generate_options *options);
 
@@ -411,8 +411,8 @@ typedef struct cera_sink {
 } cera_sink;
 
 typedef enum cera_finish {
-    CERA_FINISH_STOP = 0,   /* an end token, a stop token or a stop text */
-    CERA_FINISH_LENGTH = 1, /* max_tokens */
+    CERA_FINISH_STOP = 0,    /* an end token, a stop token or a stop text */
+    CERA_FINISH_LENGTH = 1,  /* max_tokens */
     CERA_FINISH_CONTEXT = 2, /* the context is full */
     CERA_FINISH_CANCELLED = 3,
     CERA_FINISH_SINK = 4,
@@ -444,17 +444,17 @@ CERA_API void cera_session_reset(cera_session *session);
 /* ---- processor --------------------------------------------------------------------------- */
 
 typedef struct cera_cpu_info {
-    const char *tier;     /* best ISA level: "scalar", "avx2", "avx512" */
-    char features[256];   /* space separated, as found */
-    int n_logical;        /* processors of the machine */
-    int n_allowed;        /* that the affinity mask allows */
-    double quota;         /* processors' worth of time that the cgroup allows; 0: no limit */
-    int n_performance;    /* cores after leaving out hyper-thread siblings and efficiency cores */
+    const char *tier;   /* best ISA level: "scalar", "avx2", "avx512" */
+    char features[256]; /* space separated, as found */
+    int n_logical;      /* processors of the machine */
+    int n_allowed;      /* that the affinity mask allows */
+    double quota;       /* processors' worth of time that the cgroup allows; 0: no limit */
+    int n_performance;  /* cores after leaving out hyper-thread siblings and efficiency cores */
     int n_efficiency;
     int n_numa;
     uint64_t l2_bytes, l3_bytes; /* 0: unknown */
-    int n_threads;        /* the default width of the worker pool */
-    char why[256];        /* how n_threads came about */
+    int n_threads;               /* the default width of the worker pool */
+    char why[256];               /* how n_threads came about */
 } cera_cpu_info;
 /* host may be NULL. */
 CERA_API void cera_cpu_get_info(const cera_host *host, cera_cpu_info *out);

@@ -252,8 +252,8 @@ static void print_json(const cera_file *file)
                        "arch", arch, "params", integer_to_json(info.n_params), "size",
                        integer_to_json(info.size), "context_length",
                        context >= 0 ? json_integer(context) : json_null(), "quant",
-                       json_string(info.quant), "chat_template", template,
-                       "tensors", tensors_to_json(file, info.n_tensors), "meta", meta));
+                       json_string(info.quant), "chat_template", template, "tensors",
+                       tensors_to_json(file, info.n_tensors), "meta", meta));
 }
 
 int command_INSPECT(const cli_args *args)

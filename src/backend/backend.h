@@ -17,8 +17,8 @@ typedef struct cr_backend_options {
 
 /* One sequence of a batch. Its rows stand together in the batch, in ascending position. */
 typedef struct cr_batch_seq {
-    int n_past;  /* positions that are computed already */
-    int n_rows;  /* new ones: positions n_past, n_past + 1, ... */
+    int n_past;            /* positions that are computed already */
+    int n_rows;            /* new ones: positions n_past, n_past + 1, ... */
     void *const *pages;    /* [ceil((n_past + n_rows) / CR_PAGE)] */
     const float *state_in; /* recurrent state, [graph->state_floats] */
     float *state_out;      /* the new one; another buffer than state_in */
@@ -41,7 +41,7 @@ typedef struct cr_batch {
 } cr_batch;
 
 typedef struct cr_plan_options {
-    int max_rows; /* of a batch */
+    int max_rows;    /* of a batch */
     cr_type kv_type; /* F16 or F32 */
 } cr_plan_options;
 

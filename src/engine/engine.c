@@ -67,8 +67,7 @@ static cera_status open_device(cr_engine *engine, const cera_engine_options *opt
 {
     engine->api = &cr_backend_cpu;
     cr_backend_options backend = {
-        .n_threads = options->n_threads > 0 ? options->n_threads
-                                            : cr_cpu_n_threads(&engine->host),
+        .n_threads = options->n_threads > 0 ? options->n_threads : cr_cpu_n_threads(&engine->host),
         .tier = options->cpu_tier,
     };
     CR_TRY(engine->api->open(&engine->host, &backend, &engine->backend, err));
@@ -81,10 +80,10 @@ static cera_status open_device(cr_engine *engine, const cera_engine_options *opt
         cr_log(&engine->host, 0, "context_size: %d asked for, the model has %d",
                options->context_size, n_trained);
     engine->kv_type = options->kv_type;
-    engine->context_size = CR_MIN(options->context_size > 0 ? options->context_size
-                                                            : DEFAULT_CONTEXT, n_trained);
-    engine->chunk_size = CR_MIN(options->chunk_size > 0 ? options->chunk_size : DEFAULT_CHUNK,
-                                engine->context_size);
+    engine->context_size =
+        CR_MIN(options->context_size > 0 ? options->context_size : DEFAULT_CONTEXT, n_trained);
+    engine->chunk_size =
+        CR_MIN(options->chunk_size > 0 ? options->chunk_size : DEFAULT_CHUNK, engine->context_size);
     cr_plan_options plan = {
         .max_rows = engine->chunk_size,
         .kv_type = options->kv_type == CERA_KV_F32 ? CR_TYPE_F32 : CR_TYPE_F16,

@@ -105,7 +105,7 @@ typedef struct cr_op {
 typedef struct cr_value_slot {
     const char *name;
     size_t width;
-    size_t offset;       /* floats, within a row of the backend's buffer; set by cr_graph_place */
+    size_t offset; /* floats, within a row of the backend's buffer; set by cr_graph_place */
     int first_op, last_op;
 } cr_value_slot;
 

@@ -50,11 +50,11 @@ typedef enum cr_dim {
     CR_DIM_3_EMBD,
     CR_DIM_FF,
     CR_DIM_VOCAB,
-    CR_DIM_HEAD,        /* head_dim */
-    CR_DIM_Q,           /* n_head * head_dim */
-    CR_DIM_KV,          /* n_head_kv of the layer * head_dim */
+    CR_DIM_HEAD, /* head_dim */
+    CR_DIM_Q,    /* n_head * head_dim */
+    CR_DIM_KV,   /* n_head_kv of the layer * head_dim */
     CR_DIM_TAPS,
-    CR_DIM_ROPE_HALF,   /* rope_dims / 2 */
+    CR_DIM_ROPE_HALF, /* rope_dims / 2 */
 } cr_dim;
 
 typedef enum cr_mixer { CR_MIXER_ATTENTION, CR_MIXER_CONV } cr_mixer;
@@ -93,14 +93,20 @@ typedef struct cr_layer {
  *     CR_TENSOR_MATRIX(Q, "blk.%d.attn_q.weight", EVERY_LAYER, EMBD, Q)
  *     CR_TENSOR_VECTOR(Q_BIAS, "blk.%d.attn_q.bias", EVERY_LAYER, Q, .optional = true) */
 #define CR_TENSOR_MATRIX(slot_, name_, where_, cols, rows, ...)                                    \
-    { .slot = CR_SLOT_##slot_, .name = name_, .where = CR_IN_##where_, .shape = CR_MATRIX,         \
-      .dims = { CR_DIM_##cols, CR_DIM_##rows }, __VA_ARGS__ }
+    {                                                                                              \
+        .slot = CR_SLOT_##slot_, .name = name_, .where = CR_IN_##where_, .shape = CR_MATRIX,       \
+        .dims = { CR_DIM_##cols, CR_DIM_##rows }, __VA_ARGS__                                      \
+    }
 #define CR_TENSOR_VECTOR(slot_, name_, where_, n, ...)                                             \
-    { .slot = CR_SLOT_##slot_, .name = name_, .where = CR_IN_##where_, .shape = CR_VECTOR,         \
-      .dims = { CR_DIM_##n, CR_DIM_NONE }, __VA_ARGS__ }
+    {                                                                                              \
+        .slot = CR_SLOT_##slot_, .name = name_, .where = CR_IN_##where_, .shape = CR_VECTOR,       \
+        .dims = { CR_DIM_##n, CR_DIM_NONE }, __VA_ARGS__                                           \
+    }
 #define CR_TENSOR_VECTORS(slot_, name_, where_, cols, rows, ...)                                   \
-    { .slot = CR_SLOT_##slot_, .name = name_, .where = CR_IN_##where_, .shape = CR_VECTOR,         \
-      .dims = { CR_DIM_##cols, CR_DIM_##rows }, __VA_ARGS__ }
+    {                                                                                              \
+        .slot = CR_SLOT_##slot_, .name = name_, .where = CR_IN_##where_, .shape = CR_VECTOR,       \
+        .dims = { CR_DIM_##cols, CR_DIM_##rows }, __VA_ARGS__                                      \
+    }
 
 struct cr_keys;
 

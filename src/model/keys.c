@@ -165,8 +165,10 @@ cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp
     CR_TRY(cr_keys_int(keys, "rope.dimension_count", CR_OPTIONAL, 2, hp->head_dim, &hp->rope_dims));
     if (hp->rope_dims % 2 == 0)
         return CERA_OK;
-    return cr_fail(keys->err, CERA_E_FORMAT, "%s.rope.dimension_count: expected an even number, "
-                   "found %d", keys->prefix, hp->rope_dims);
+    return cr_fail(keys->err, CERA_E_FORMAT,
+                   "%s.rope.dimension_count: expected an even number, "
+                   "found %d",
+                   keys->prefix, hp->rope_dims);
 }
 
 cera_status cr_keys_refuse_text(const cr_keys *keys, const char *key, const char *neutral)
@@ -187,11 +189,10 @@ cera_status cr_keys_refuse_number(const cr_keys *keys, const char *key, double n
     if (!cr_gguf_find(keys->file, name.text, &value))
         return CERA_OK;
     int64_t n;
-    double number = to_integer(&value, &n)             ? (double)n
-                    : value.type == CERA_VALUE_F32 ||
-                            value.type == CERA_VALUE_F64 ? value.as.f
-                    : value.type == CERA_VALUE_BOOL      ? (double)value.as.b
-                                                         : NAN;
+    double number = to_integer(&value, &n)                                         ? (double)n
+                    : value.type == CERA_VALUE_F32 || value.type == CERA_VALUE_F64 ? value.as.f
+                    : value.type == CERA_VALUE_BOOL ? (double)value.as.b
+                                                    : NAN;
     if (number == neutral)
         return CERA_OK;
     return cr_fail(keys->err, CERA_E_UNSUPPORTED, "%s: only %g is supported, found %g", name.text,

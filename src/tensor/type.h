@@ -17,8 +17,8 @@ typedef enum cr_type {
 
 typedef struct cr_type_info {
     const char *name;
-    uint32_t id;     /* in GGUF */
-    int weights;     /* per block */
+    uint32_t id; /* in GGUF */
+    int weights; /* per block */
     int block_bytes;
     /* n is a multiple of `weights`. src may have any alignment. */
     void (*dequantize)(const void *src, float *dst, size_t n);

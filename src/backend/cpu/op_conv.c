@@ -14,9 +14,9 @@
 /* A tile of channels and the window of u it looks at: [n_taps][CR_TILE], the newest last. */
 typedef struct conv_tile {
     const cr_op *op;
-    size_t first, n;  /* channels */
+    size_t first, n; /* channels */
     size_t n_taps, n_embd;
-    float *parts;     /* [3][CR_TILE]: b, c, x */
+    float *parts; /* [3][CR_TILE]: b, c, x */
     float *window;
 } conv_tile;
 

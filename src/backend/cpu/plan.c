@@ -53,8 +53,8 @@ static void prepare_row(cr_plan *plan, const cr_input *input, int in, const cr_n
         plan->kernels->quantize(&act);
 }
 
-cr_input cr_plan_input(cr_plan *plan, int worker, int in, const cr_norm *norm,
-                       const int32_t *rows, int n, bool quantized)
+cr_input cr_plan_input(cr_plan *plan, int worker, int in, const cr_norm *norm, const int32_t *rows,
+                       int n, bool quantized)
 {
     cr_input input = {
         .acts = plan->shared,
@@ -297,8 +297,7 @@ static cera_status want_kernel(const cr_backend *backend, const cr_op *op, const
     if (backend->kernels.matvec[proj->weight->type])
         return CERA_OK;
     return cr_fail(err, CERA_E_UNSUPPORTED, "%s: the CPU cannot multiply by %s in %s",
-                   proj->weight->name, cr_type_get(proj->weight->type)->name,
-                   cr_op_name(op->kind));
+                   proj->weight->name, cr_type_get(proj->weight->type)->name, cr_op_name(op->kind));
 }
 
 static cera_status supports(const cr_backend *backend, const cr_op *op, cera_error *err)

@@ -41,12 +41,12 @@ struct cr_plan {
     size_t kv_size; /* bytes of a cached element */
 
     float *values;
-    cr_row *rows;   /* [max_rows] */
-    float *turns;   /* [max_rows][rope dims]: cosines, then sines */
+    cr_row *rows; /* [max_rows] */
+    float *turns; /* [max_rows][rope dims]: cosines, then sines */
     uint8_t *shared;
     uint8_t *local;
-    size_t act_bytes;     /* of one cr_act, wide enough for every op */
-    size_t local_bytes;   /* of one worker */
+    size_t act_bytes;      /* of one cr_act, wide enough for every op */
+    size_t local_bytes;    /* of one worker */
     size_t scratch_floats; /* of one worker */
 
     const cr_batch *batch; /* the run in progress */
@@ -80,8 +80,8 @@ typedef struct cr_input {
 /* Prepares n rows of value `in`: all rows of the batch, or those listed in `rows` (not NULL). With
  * `norm` NULL the rows are taken as they are. Every worker calls this; afterwards it may read all
  * rows. */
-cr_input cr_plan_input(cr_plan *plan, int worker, int in, const cr_norm *norm,
-                       const int32_t *rows, int n, bool quantized);
+cr_input cr_plan_input(cr_plan *plan, int worker, int in, const cr_norm *norm, const int32_t *rows,
+                       int n, bool quantized);
 cr_act cr_input_row(const cr_input *input, int i);
 
 /* Whether a projection reads int8 activations. */
