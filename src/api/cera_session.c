@@ -97,8 +97,7 @@ cera_status cera_session_generate(cera_session *session, const cera_generate_opt
     CR_TRY(want_session(session, err));
     cera_generate_options defaults;
     cera_generate_options_init(&defaults);
-    return cr_session_generate(session->core, options ? options : &defaults,
-                               sink ? sink : &(cera_sink){ 0 }, summary, err);
+    return cr_session_generate(session->core, options ? options : &defaults, sink, summary, err);
 }
 
 const float *cera_session_logits(const cera_session *session)

@@ -164,7 +164,7 @@ cera_status cr_session_generate(cr_session *session, const cera_generate_options
         .session = session,
         .env = env,
         .options = options,
-        .sink = sink,
+        .sink = sink ? sink : &(cera_sink){ 0 },
         .err = err,
         .n_vocab = env->model->graph.n_vocab,
     };

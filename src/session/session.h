@@ -40,7 +40,7 @@ cera_status cr_session_append_ids(cr_session *session, const int32_t *ids, size_
                                   cera_error *err);
 cera_status cr_session_append_text(cr_session *session, cr_str text, bool parse_special,
                                    bool add_bos, cera_error *err);
-/* options and sink are not NULL; summary may be. */
+/* options is not NULL; sink and summary may be. */
 cera_status cr_session_generate(cr_session *session, const cera_generate_options *options,
                                 const cera_sink *sink, cera_summary *summary, cera_error *err);
 void cr_session_cancel(cr_session *session);
