@@ -171,11 +171,11 @@ static cera_status plan_new(cr_backend *backend, const cr_graph *graph,
     plan_sizes sizes = { 0 };
     bool made = measure(plan, &sizes);
     if (made) {
-        plan->values = cr_alloc_zero(host, CR_MEM_SCRATCH, sizes.values);
-        plan->rows = cr_alloc_zero(host, CR_MEM_SCRATCH, sizes.rows);
-        plan->turns = cr_alloc_zero(host, CR_MEM_SCRATCH, sizes.turns);
-        plan->shared = cr_alloc_zero(host, CR_MEM_SCRATCH, sizes.shared);
-        plan->local = cr_alloc_zero(host, CR_MEM_SCRATCH, sizes.local);
+        plan->values = cr_alloc(host, CR_MEM_SCRATCH, sizes.values);
+        plan->rows = cr_alloc(host, CR_MEM_SCRATCH, sizes.rows);
+        plan->turns = cr_alloc(host, CR_MEM_SCRATCH, sizes.turns);
+        plan->shared = cr_alloc(host, CR_MEM_SCRATCH, sizes.shared);
+        plan->local = cr_alloc(host, CR_MEM_SCRATCH, sizes.local);
         made = plan->values && plan->rows && plan->turns && plan->shared && plan->local;
     }
     if (!made) {
