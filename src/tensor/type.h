@@ -27,7 +27,7 @@ typedef struct cr_type_info {
 const cr_type_info *cr_type_get(cr_type type);
 /* The type with that GGUF id, or CR_TYPE_COUNT. */
 cr_type cr_type_find(uint32_t id);
-/* A name for any GGUF id: "Q4_0", names of types this build cannot compute such as "Q2_K" too, and
+/* A name for any GGUF id: "Q4_0", names of types this build cannot compute such as "Q8_K" too, and
  * "type 99" written to buf when there is none. */
 const char *cr_type_id_name(uint32_t id, char buf[16]);
 /* Bytes of n weights; n is a multiple of the block. */
@@ -40,6 +40,9 @@ static inline size_t cr_type_bytes(const cr_type_info *info, size_t n)
 float cr_f16_to_f32(uint16_t h);
 uint16_t cr_f32_to_f16(float f);
 float cr_bf16_to_f32(uint16_t b);
+
+/* What the nibbles of IQ4_NL and IQ4_XS stand for. */
+extern const int8_t cr_iq4_levels[16];
 
 #define TYPE(name, id, weights, bytes)                                                             \
     void cr_dequantize_##name(const void *src, float *dst, size_t n);

@@ -1,0 +1,23 @@
+/* TQ2_0: 256 weights of -1, 0 or 1 with one scale, in 2 bits each.
+ * 2.0625 bits a weight.
+ *
+ *     byte   0                          64      66
+ *            | q[0..63]                 | d f16 |         x = d * (2 bits - 1)
+ *
+ * q comes in two runs of 32 bytes, 128 weights each. Weight 32 r + l of a run (row r = 0..3,
+ * l = 0..31) is in byte l, bits 2r and 2r + 1. */
+#include "tensor/type.h"
+
+enum { WEIGHTS = 256, BYTES = 66 };
+
+void cr_dequantize_TQ2_0(const void *src, float *dst, size_t n)
+{
+    const uint8_t *block = src;
+    for (size_t i = 0; i < n; i += WEIGHTS, block += BYTES) {
+        float d = cr_f16_to_f32((uint16_t)(block[64] | block[65] << 8));
+        for (size_t j = 0; j < WEIGHTS; j++) {
+            int q = block[j / 128 * 32 + j % 32] >> j % 128 / 32 * 2 & 3;
+            dst[i + j] = d * (float)(q - 1);
+        }
+    }
+}
