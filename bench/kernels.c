@@ -19,8 +19,11 @@
 
 enum { MAX_K = 8192, N_RUNS = 3 };
 
-static const cr_type types[] = { CR_TYPE_Q4_0, CR_TYPE_Q4_1, CR_TYPE_Q8_0, CR_TYPE_Q4_K,
-                                 CR_TYPE_Q6_K, CR_TYPE_F16,  CR_TYPE_BF16, CR_TYPE_F32 };
+static const cr_type types[] = {
+#define TYPE(name, id, weights, bytes) CR_TYPE_##name,
+#include "tensor/type.def"
+#undef TYPE
+};
 
 /* Processor time: what other programs take does not count. */
 static double now(void)
@@ -82,7 +85,7 @@ static void bench_matvec(cr_tier tier, const cr_kernels *k, const uint8_t *w, si
                 continue;
             const size_t row_bytes = cr_type_bytes(info, n);
             cr_act x = act_new(n);
-            printf("%-7s %-5s K=%-5zu", cr_tier_name(tier), info->name, n);
+            printf("%-7s %-7s K=%-5zu", cr_tier_name(tier), info->name, n);
             for (int where = 0; where < (tier == CR_TIER_SCALAR ? 1 : 2); where++) {
                 const size_t n_rows = (where == 0 ? (size_t)1 << 20 : large) / row_bytes;
                 const double s = time_matvec(k->matvec[types[t]], y, w, row_bytes, n_rows, &x,

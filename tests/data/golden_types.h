@@ -1,4 +1,5 @@
 /* Made by scripts/make-golden-types; see there. */
+/* clang-format off */
 #ifndef GOLDEN_TYPES_H
 #define GOLDEN_TYPES_H
 

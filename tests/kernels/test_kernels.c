@@ -32,8 +32,12 @@ enum {
     GUARD = 16, /* floats around an output */
 };
 
-static const cr_type types[] = { CR_TYPE_F32,  CR_TYPE_F16,  CR_TYPE_BF16, CR_TYPE_Q4_0,
-                                 CR_TYPE_Q4_1, CR_TYPE_Q8_0, CR_TYPE_Q4_K, CR_TYPE_Q6_K };
+/* All of them: a type without kernels fails test_table_is_full. */
+static const cr_type types[] = {
+#define TYPE(name, id, weights, bytes) CR_TYPE_##name,
+#include "tensor/type.def"
+#undef TYPE
+};
 
 /* ---- random numbers ---- */
 
@@ -151,38 +155,47 @@ static void put_half(uint8_t *p, scales kind)
     p[1] = (uint8_t)(h >> 8);
 }
 
+/* Where a block has its halves is the format's business. Byte of the first and second one, or -1. */
+static const int half_at[CR_TYPE_COUNT][2] = {
+    [CR_TYPE_F32] = { -1, -1 },   [CR_TYPE_F16] = { 0, -1 },     [CR_TYPE_BF16] = { -1, -1 },
+    [CR_TYPE_Q4_0] = { 0, -1 },   [CR_TYPE_Q4_1] = { 0, 2 },     [CR_TYPE_Q5_0] = { 0, -1 },
+    [CR_TYPE_Q5_1] = { 0, 2 },    [CR_TYPE_Q8_0] = { 0, -1 },    [CR_TYPE_Q2_K] = { 80, 82 },
+    [CR_TYPE_Q3_K] = { 108, -1 }, [CR_TYPE_Q4_K] = { 0, 2 },     [CR_TYPE_Q5_K] = { 0, 2 },
+    [CR_TYPE_Q6_K] = { 208, -1 }, [CR_TYPE_IQ2_XXS] = { 0, -1 }, [CR_TYPE_IQ2_XS] = { 0, -1 },
+    [CR_TYPE_IQ2_S] = { 0, -1 },  [CR_TYPE_IQ3_XXS] = { 0, -1 }, [CR_TYPE_IQ3_S] = { 0, -1 },
+    [CR_TYPE_IQ1_S] = { 0, -1 },  [CR_TYPE_IQ1_M] = { -1, -1 },  [CR_TYPE_IQ4_NL] = { 0, -1 },
+    [CR_TYPE_IQ4_XS] = { 0, -1 }, [CR_TYPE_TQ1_0] = { 52, -1 },  [CR_TYPE_TQ2_0] = { 64, -1 },
+    [CR_TYPE_MXFP4] = { -1, -1 },
+};
+
 static void fill_weights(uint8_t *w, cr_type type, size_t n_bytes, scales kind)
 {
     const size_t block = (size_t)cr_type_get(type)->block_bytes;
-    const int fill = (int)random_below(4); /* random bytes twice, all low, all high */
+    /* Random bytes twice, then the smallest and the largest bytes with and without sign. */
+    static const uint8_t same[] = { 0x80, 0x7f, 0x00, 0xff };
+    const size_t fill = random_below(6);
     for (size_t i = 0; i < n_bytes; i++)
-        w[i] = fill < 2 ? (uint8_t)random_bits() : (fill == 2 ? 0x80 : 0x7f);
-    if (type == CR_TYPE_Q4_0 || type == CR_TYPE_Q4_1 || type == CR_TYPE_Q4_K)
-        for (size_t i = 0; fill >= 2 && i < n_bytes; i++)
-            w[i] = fill == 2 ? 0x00 : 0xff;
+        w[i] = fill < 2 ? (uint8_t)random_bits() : same[fill - 2];
     for (size_t i = 0; i < n_bytes; i += block) {
-        switch (type) { /* where a block has its halves is the format's business */
-        case CR_TYPE_F32: {
-            const float f = kind == SCALES_ODD ? random_float() * 0x1p-120f : random_float();
+        const float f =
+            type == CR_TYPE_F32 && kind == SCALES_ODD ? random_float() * 0x1p-120f : random_float();
+        if (type == CR_TYPE_F32)
             memcpy(w + i, &f, sizeof f);
-            break;
-        }
-        case CR_TYPE_BF16: {
-            const float f = random_float();
+        if (type == CR_TYPE_BF16)
             memcpy(w + i, (const uint8_t *)&f + 2, 2);
-            break;
+        if (type == CR_TYPE_MXFP4 && kind != SCALES_EXTREME)
+            w[i] = (uint8_t)(118 + random_below(8));
+        if (type == CR_TYPE_IQ1_M) { /* a nibble in each of four words */
+            uint8_t half[2];
+            put_half(half, kind);
+            for (size_t k = 0; k < 4; k++) {
+                uint8_t *p = w + i + 48 + 2 * k + 1;
+                *p = (uint8_t)((*p & 15) | (half[k / 2] >> k % 2 * 4 & 15) << 4);
+            }
         }
-        case CR_TYPE_Q4_1:
-        case CR_TYPE_Q4_K:
-            put_half(w + i + 2, kind);
-            put_half(w + i, kind);
-            break;
-        case CR_TYPE_Q6_K:
-            put_half(w + i + 208, kind);
-            break;
-        default:
-            put_half(w + i, kind);
-        }
+        for (int k = 1; k >= 0; k--)
+            if (half_at[type][k] >= 0)
+                put_half(w + i + half_at[type][k], kind);
     }
 }
 
@@ -202,7 +215,8 @@ static void fill_acts(cr_act *x, acts kind)
     }
 }
 
-static bool is_float(cr_type type)
+/* Whether a row may have any length. */
+static bool is_single(cr_type type)
 {
     return cr_type_get(type)->weights == 1;
 }
@@ -246,7 +260,7 @@ static void check_matvec_shape(cr_tier tier, cr_type type, cr_matvec *define, cr
     cr_kernels scalar;
     cr_kernels_get(CR_TIER_SCALAR, &scalar);
     fill_acts(&x, (acts)random_below(ACTS_COUNT));
-    if (!is_float(type))
+    if (cr_kernels_int8(type))
         scalar.quantize(&x);
 
     float want[MAX_ROWS], got[MAX_ROWS + 2 * GUARD];
@@ -263,12 +277,12 @@ static void check_matvec(cr_tier tier, const cr_kernels *scalar, const cr_kernel
     fence f = fence_new((size_t)MAX_K * 4 * MAX_ROWS + 4096);
     for (size_t t = 0; t < CR_COUNT(types); t++) {
         const cr_type type = types[t];
-        const size_t step = is_float(type) ? 1 : (size_t)CR_MAX(cr_type_get(type)->weights, 32);
+        const size_t step = (size_t)cr_type_get(type)->weights;
         cr_matvec *define = scalar->matvec[type], *kernel = kernels->matvec[type];
         assert_non_null(define);
         if (kernel == define)
             continue;
-        for (size_t n = step; n <= (is_float(type) ? MAX_N : 2048); n += step)
+        for (size_t n = step; n <= (is_single(type) ? MAX_N : 2048); n += step)
             check_matvec_shape(tier, type, define, kernel, &f, n, 1 + random_below(MAX_ROWS));
         for (size_t n_rows = 1; n_rows <= MAX_ROWS; n_rows++) {
             const size_t n = step * (1 + random_below(MAX_K / step));
@@ -503,12 +517,13 @@ static void test_scalar_matvec(void **unused)
         for (size_t i = 0; i < CR_COUNT(widths); i++) {
             const size_t n = widths[i];
             const cr_type_info *info = cr_type_get(types[t]);
+            const bool int8 = cr_kernels_int8(types[t]);
             cr_act x = act_new(n);
             float got;
             fill_acts(&x, ACTS_PLAIN);
             fill_weights(w, types[t], cr_type_bytes(info, n), SCALES_PLAIN);
             info->dequantize(w, v, n);
-            if (!is_float(types[t]))
+            if (int8)
                 k.quantize(&x);
             k.matvec[types[t]](&got, w, cr_type_bytes(info, n), 1, &x);
 
@@ -516,16 +531,14 @@ static void test_scalar_matvec(void **unused)
             for (size_t b = 0; b < n / 32; b++) {
                 double largest = 0, sum = 0;
                 for (size_t j = 32 * b; j < 32 * b + 32; j++) {
-                    const double a =
-                        is_float(types[t]) ? (double)x.f[j] : (double)x.d[b] * x.q[cr_act_index(j)];
+                    const double a = int8 ? (double)x.d[b] * x.q[cr_act_index(j)] : (double)x.f[j];
                     want += (double)v[j] * a;
                     largest = fmax(largest, fabs((double)v[j]));
                     sum += fabs(a);
                 }
                 size += 3 * largest * sum;
             }
-            const double steps =
-                (is_float(types[t]) ? (double)n / 16 : 2 * ceil((double)n / 512)) + 8;
+            const double steps = (int8 ? 2 * ceil((double)n / 512) : (double)n / 16) + 8;
             if (!(fabs((double)got - want) <= steps * 0x1p-24 * size))
                 fail_msg("%s, n = %zu, seed %llu: expected %.9g, found %.9g", info->name, n,
                          (unsigned long long)seed, want, (double)got);

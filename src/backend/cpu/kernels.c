@@ -12,6 +12,17 @@ void cr_kernels_get(cr_tier tier, cr_kernels *out)
 #undef KERNEL
 }
 
+bool cr_kernels_int8(cr_type type)
+{
+    static const bool int8[CR_TYPE_COUNT] = {
+#define KERNEL(kind, slot, at, function)
+#define INT8(type) [CR_TYPE_##type] = true,
+#include "backend/cpu/kernels.def"
+#undef KERNEL
+    };
+    return int8[type];
+}
+
 /* Sizes are in groups of 16 blocks, which keeps every part aligned. */
 static size_t n_groups(size_t n)
 {

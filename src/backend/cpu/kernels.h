@@ -5,13 +5,13 @@
  * defines the slot: every other one gives the same bits.
  *
  * The same bits need one order of summation. A row is a sequence of blocks of 32 weights (of single
- * weights for F32, F16 and BF16):
+ * weights for types that multiply as floats):
  *
  *     chain[b % 16] = fma(...block b..., chain[b % 16])     b = 0, 1, 2, ...
  *     row = merge(chain)        chain[i] + chain[i + half], half = 8, 4, 2, 1
  *
- * Quantised types multiply with int8 activations: the sum over a block is an exact integer, and
- * only the two scales make it a float. docs/numerics.md has the formulas per type and the reasons
+ * Most quantised types multiply with int8 activations: the sum over a block is an exact integer, and
+ * only the two scales make it a float. IQ1, IQ2, IQ3, TQ and MXFP4 become floats first. docs/numerics.md has the formulas per type and the reasons
  * for this order.
  *
  * Kernels cannot fail: shapes and types were checked when the plan was made. */
@@ -34,8 +34,8 @@ enum {
  *                       16-byte piece of four blocks, as the nibbles of Q4_0 come.
  *   d    [n / 32]       scale of each block
  *   sum  [n / 32][2]    sums of the int8 values of each block's halves
- * q, d and sum are written by the quantize kernel, for n a multiple of 32, and needed by quantised
- * weight types only. The kernel fills them up with zero blocks to a multiple of 16. All four are
+ * q, d and sum are written by the quantize kernel, for n a multiple of 32, and needed by the types
+ * of cr_kernels_int8 only. The kernel fills them up with zero blocks to a multiple of 16. All four are
  * aligned to 64 bytes. */
 typedef struct cr_act {
     float *f;
@@ -94,6 +94,9 @@ typedef struct cr_kernels {
     cr_exp_sum *exp_sum;
     cr_mix_values *mix_values[CR_TYPE_COUNT];
 } cr_kernels;
+
+/* Whether matrix kernels of the type read int8 activations, x->q, d and sum. The others read x->f. */
+bool cr_kernels_int8(cr_type type);
 
 /* The best kernel of each slot at or below the tier. */
 void cr_kernels_get(cr_tier tier, cr_kernels *out);

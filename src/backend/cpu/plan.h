@@ -87,7 +87,7 @@ cr_act cr_input_row(const cr_input *input, int i);
 /* Whether a projection reads int8 activations. */
 static inline bool cr_proj_quantized(const cr_proj *proj)
 {
-    return cr_type_get(proj->weight->type)->weights > 1;
+    return cr_kernels_int8(proj->weight->type);
 }
 
 /* y[0, n) = rows [first, first + n) of proj times x. */
