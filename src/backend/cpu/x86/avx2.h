@@ -93,6 +93,27 @@ CR_INLINE __m256i widen(__m256i words)
     return _mm256_madd_epi16(words, _mm256_set1_epi16(1));
 }
 
+/* ---- products of bytes ---- */
+
+/* |w| times q with the sign of w: both fit what the instruction wants, and 2 * 128 * 127 fits 16
+ * bits. A second such sum would not, hence two steps. */
+CR_INLINE __m256i dot_signed(__m256i w, __m256i q)
+{
+    return widen(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(q, w)));
+}
+
+/* Nibbles that are numbers of IQ4 levels, with the activations of the low and the high ones. */
+CR_INLINE __m256i dot_levels(__m256i pairs, __m256i low, __m256i high)
+{
+    const __m256i mask = _mm256_set1_epi8(15);
+    const __m256i levels =
+        _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)cr_iq4_levels));
+    const __m256i w0 = _mm256_shuffle_epi8(levels, _mm256_and_si256(pairs, mask));
+    const __m256i w1 =
+        _mm256_shuffle_epi8(levels, _mm256_and_si256(_mm256_srli_epi16(pairs, 4), mask));
+    return _mm256_add_epi32(dot_signed(w0, low), dot_signed(w1, high));
+}
+
 /* ---- a pair's activations ---- */
 
 CR_INLINE __m256i pair_q(const cr_act *x, size_t pair, size_t half)

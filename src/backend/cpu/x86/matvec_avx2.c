@@ -1,4 +1,5 @@
-/* Matrix times vector for blocks of 32 weights: Q4_0, Q4_1, Q8_0. See avx2.h for the shape. */
+/* Matrix times vector for blocks of 32 weights: Q4_0, IQ4_NL, Q4_1, Q5_0, Q5_1, Q8_0. See avx2.h
+ * for the shape. */
 #include "backend/cpu/x86/avx2.h"
 
 /* Adds the sums of the pair at byte `at` of four rows. */
@@ -64,6 +65,18 @@ CR_INLINE __m256 q4_0_pair(__m256 chain, const rows4 *r, size_t at, const cr_act
                            _mm256_mul_ps(pair_halves(r, at, at + 18), pair_d(x, pair)), chain);
 }
 
+CR_INLINE __m256 iq4_nl_pair(__m256 chain, const rows4 *r, size_t at, const cr_act *x, size_t pair)
+{
+    const __m256i low = pair_q(x, pair, 0), high = pair_q(x, pair, 1);
+    const size_t a = at + 2, b = at + 20;
+    const __m256i sum = reduce4(dot_levels(load_2x16(r->p[0] + a, r->p[0] + b), low, high),
+                                dot_levels(load_2x16(r->p[1] + a, r->p[1] + b), low, high),
+                                dot_levels(load_2x16(r->p[2] + a, r->p[2] + b), low, high),
+                                dot_levels(load_2x16(r->p[3] + a, r->p[3] + b), low, high));
+    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum),
+                           _mm256_mul_ps(pair_halves(r, at, at + 18), pair_d(x, pair)), chain);
+}
+
 CR_INLINE __m256 q4_1_pair(__m256 chain, const rows4 *r, size_t at, const cr_act *x, size_t pair)
 {
     const __m256i low = pair_q(x, pair, 0), high = pair_q(x, pair, 1);
@@ -77,11 +90,51 @@ CR_INLINE __m256 q4_1_pair(__m256 chain, const rows4 *r, size_t at, const cr_act
     return _mm256_fmadd_ps(pair_halves(r, at + 2, at + 22), pair_d_sum(x, pair), chain);
 }
 
-/* |w| times q with the sign of w: both fit what the instruction wants, and 2 * 128 * 127 fits 16
- * bits. A second such sum would not, hence two steps. */
-CR_INLINE __m256i dot_signed(__m256i w, __m256i q)
+/* 16 where the bit is set: bit i % 8 of the byte that `bytes` takes for weight i. */
+CR_INLINE __m256i fifth_bits(__m256i top, __m128i bytes)
 {
-    return widen(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(q, w)));
+    const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201);
+    const __m256i v = _mm256_shuffle_epi8(top, _mm256_broadcastsi128_si256(bytes));
+    return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(v, bit), bit), _mm256_set1_epi8(16));
+}
+
+/* Two blocks that end in [4 bytes: fifth bits][16 bytes: nibbles]. No saturation: 4 * 31 * 127. */
+CR_INLINE __m256i five_dot(const uint8_t *p, size_t size, __m256i low, __m256i high)
+{
+    const uint8_t *a = p + size - 20, *b = a + size;
+    const __m256i mask = _mm256_set1_epi8(15);
+    const __m256i pairs = load_2x16(a + 4, b + 4);
+    const __m256i top = _mm256_set_m128i(_mm_shuffle_epi32(_mm_loadu_si32(b), 0),
+                                         _mm_shuffle_epi32(_mm_loadu_si32(a), 0));
+    const __m128i first = _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    const __m128i second = _mm_setr_epi8(2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
+    const __m256i w0 = _mm256_or_si256(_mm256_and_si256(pairs, mask), fifth_bits(top, first));
+    const __m256i w1 = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(pairs, 4), mask),
+                                       fifth_bits(top, second));
+    return widen(_mm256_add_epi16(_mm256_maddubs_epi16(w0, low), _mm256_maddubs_epi16(w1, high)));
+}
+
+CR_INLINE __m256 q5_0_pair(__m256 chain, const rows4 *r, size_t at, const cr_act *x, size_t pair)
+{
+    const __m256i low = pair_q(x, pair, 0), high = pair_q(x, pair, 1);
+    const __m256i dot =
+        reduce4(five_dot(r->p[0] + at, 22, low, high), five_dot(r->p[1] + at, 22, low, high),
+                five_dot(r->p[2] + at, 22, low, high), five_dot(r->p[3] + at, 22, low, high));
+    const __m256i sum =
+        _mm256_add_epi32(dot, _mm256_madd_epi16(pair_sums(x, pair), _mm256_set1_epi16(-16)));
+    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum),
+                           _mm256_mul_ps(pair_halves(r, at, at + 22), pair_d(x, pair)), chain);
+}
+
+CR_INLINE __m256 q5_1_pair(__m256 chain, const rows4 *r, size_t at, const cr_act *x, size_t pair)
+{
+    const __m256i low = pair_q(x, pair, 0), high = pair_q(x, pair, 1);
+    const __m256i dot =
+        reduce4(five_dot(r->p[0] + at, 24, low, high), five_dot(r->p[1] + at, 24, low, high),
+                five_dot(r->p[2] + at, 24, low, high), five_dot(r->p[3] + at, 24, low, high));
+    chain = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot),
+                            _mm256_mul_ps(pair_halves(r, at, at + 24), pair_d(x, pair)), chain);
+    return _mm256_fmadd_ps(pair_halves(r, at + 2, at + 26), pair_d_sum(x, pair), chain);
 }
 
 CR_INLINE __m256i q8_0_dot(const uint8_t *p, __m256i first, __m256i second)
@@ -113,4 +166,20 @@ void cr_matvec_q4_1__avx2(float *y, const void *w, size_t row_bytes, size_t n_ro
 void cr_matvec_q8_0__avx2(float *y, const void *w, size_t row_bytes, size_t n_rows, const cr_act *x)
 {
     matvec(y, w, row_bytes, n_rows, x, 2 * 34, q8_0_pair);
+}
+
+void cr_matvec_iq4_nl__avx2(float *y, const void *w, size_t row_bytes, size_t n_rows,
+                            const cr_act *x)
+{
+    matvec(y, w, row_bytes, n_rows, x, 2 * 18, iq4_nl_pair);
+}
+
+void cr_matvec_q5_0__avx2(float *y, const void *w, size_t row_bytes, size_t n_rows, const cr_act *x)
+{
+    matvec(y, w, row_bytes, n_rows, x, 2 * 22, q5_0_pair);
+}
+
+void cr_matvec_q5_1__avx2(float *y, const void *w, size_t row_bytes, size_t n_rows, const cr_act *x)
+{
+    matvec(y, w, row_bytes, n_rows, x, 2 * 24, q5_1_pair);
 }
