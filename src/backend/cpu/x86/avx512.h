@@ -142,6 +142,38 @@ CR_INLINE __mmask16 quad_lanes(int n)
     return (__mmask16)(n == 4 ? 0xffffu : ((1u << n) - 1) * 0x1111u);
 }
 
+/* ---- products of bytes, four blocks of 16 ---- */
+
+/* A vector of nibble pairs with the activations of its low and its high nibbles. */
+typedef __m512i pairs_dot(__m512i pairs, __m512i low, __m512i high);
+
+CR_INLINE __m512i dot_nibbles(__m512i pairs, __m512i low, __m512i high)
+{
+    const __m512i mask = _mm512_set1_epi8(15);
+    const __m512i sum =
+        _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_and_si512(pairs, mask), low);
+    return _mm512_dpbusd_epi32(sum, _mm512_and_si512(_mm512_srli_epi16(pairs, 4), mask), high);
+}
+
+/* The same for nibbles that are numbers of IQ4 levels, each 128 more than it is. */
+CR_INLINE __m512i dot_levels(__m512i pairs, __m512i low, __m512i high)
+{
+    const __m512i mask = _mm512_set1_epi8(15);
+    const __m128i signed_levels = _mm_loadu_si128((const __m128i *)cr_iq4_levels);
+    const __m512i levels =
+        _mm512_broadcast_i32x4(_mm_xor_si128(signed_levels, _mm_set1_epi8(-128)));
+    const __m512i w0 = _mm512_shuffle_epi8(levels, _mm512_and_si512(pairs, mask));
+    const __m512i w1 =
+        _mm512_shuffle_epi8(levels, _mm512_and_si512(_mm512_srli_epi16(pairs, 4), mask));
+    return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(_mm512_setzero_si512(), w0, low), w1, high);
+}
+
+/* a & b | c */
+CR_INLINE __m512i and_or(__m512i a, __m512i b, __m512i c)
+{
+    return _mm512_ternarylogic_epi64(a, b, c, 0xea);
+}
+
 /* ---- small things ---- */
 
 CR_INLINE __mmask16 first_lanes(size_t n)

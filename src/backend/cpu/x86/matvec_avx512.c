@@ -1,4 +1,5 @@
-/* Matrix times vector for blocks of 32 weights: Q4_0, Q4_1, Q8_0. See avx512.h for the shape.
+/* Matrix times vector for blocks of 32 weights: Q4_0, IQ4_NL, Q4_1, Q5_0, Q5_1, Q8_0. See avx512.h
+ * for the shape.
  *
  * A quad's function takes the bytes of four blocks from each of four rows and returns the chains
  * with their sums added. It is compiled twice: for four blocks, and for the 1 to 4 at a row's end,
@@ -44,22 +45,13 @@ CR_INLINE void matvec(float *y, const void *w, size_t row_bytes, size_t n_rows, 
     }
 }
 
-/* Products of a vector of nibble pairs, four blocks of 16 bytes, with low and high. */
-CR_INLINE __m512i dot_nibbles(__m512i pairs, __m512i low, __m512i high)
-{
-    const __m512i mask = _mm512_set1_epi8(15);
-    const __m512i sum =
-        _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_and_si512(pairs, mask), low);
-    return _mm512_dpbusd_epi32(sum, _mm512_and_si512(_mm512_srli_epi16(pairs, 4), mask), high);
-}
-
 /* 16 bytes at p if this block exists. */
 CR_INLINE __m128i load_16(const uint8_t *p, bool exists)
 {
     return _mm_maskz_loadu_epi8(exists ? 0xffff : 0, p);
 }
 
-/* ---- Q4_0: [d][16 bytes], 18 bytes; a quad has 72 ---- */
+/* ---- Q4_0 and IQ4_NL: [d][16 bytes], 18 bytes; a quad has 72 ---- */
 
 /* 64 bytes have the nibbles of three blocks and all four scales. */
 static const _Alignas(64) uint8_t q4_0_nibbles[64] = {
@@ -70,14 +62,15 @@ static const _Alignas(64) uint16_t q4_0_scales[32] = {
     0, 9, 18, 27, 0, 9, 18, 27, 0, 9, 18, 27, 0, 9, 18, 27,
 };
 
-CR_INLINE __m512i q4_0_dot(const uint8_t *p, __m512i v, __m512i low, __m512i high, int n)
+CR_INLINE __m512i q4_0_pairs(const uint8_t *p, __m512i v, int n)
 {
     const __m512i three = _mm512_permutexvar_epi8(_mm512_load_si512(q4_0_nibbles), v);
-    return dot_nibbles(_mm512_inserti32x4(three, load_16(p + 56, n == 4), 3), low, high);
+    return _mm512_inserti32x4(three, load_16(p + 56, n == 4), 3);
 }
 
-CR_INLINE __m512 q4_0_quad(__m512 chain, const rows4 *r, size_t at, const cr_act *x, size_t quad,
-                           int n)
+/* Products of what dot makes of the nibbles, which is `offset` more than the weight. */
+CR_INLINE __m512 nibbles_quad(__m512 chain, const rows4 *r, size_t at, const cr_act *x, size_t quad,
+                              int n, pairs_dot *dot_pairs, short offset)
 {
     const __m512i v0 = load_bytes(r->p[0] + at, 18 * n);
     const __m512i v1 = load_bytes(r->p[1] + at, 18 * n);
@@ -85,10 +78,12 @@ CR_INLINE __m512 q4_0_quad(__m512 chain, const rows4 *r, size_t at, const cr_act
     const __m512i v3 = load_bytes(r->p[3] + at, 18 * n);
 
     const __m512i low = quad_q(x, quad, 0), high = quad_q(x, quad, 1);
-    const __m512i dot = reduce4_rows(
-        q4_0_dot(r->p[0] + at, v0, low, high, n), q4_0_dot(r->p[1] + at, v1, low, high, n),
-        q4_0_dot(r->p[2] + at, v2, low, high, n), q4_0_dot(r->p[3] + at, v3, low, high, n));
-    const __m512i sum = _mm512_dpwssd_epi32(dot, quad_sums(x, quad), _mm512_set1_epi16(-8));
+    const __m512i dot = reduce4_rows(dot_pairs(q4_0_pairs(r->p[0] + at, v0, n), low, high),
+                                     dot_pairs(q4_0_pairs(r->p[1] + at, v1, n), low, high),
+                                     dot_pairs(q4_0_pairs(r->p[2] + at, v2, n), low, high),
+                                     dot_pairs(q4_0_pairs(r->p[3] + at, v3, n), low, high));
+    const __m512i sum =
+        _mm512_dpwssd_epi32(dot, quad_sums(x, quad), _mm512_set1_epi16((short)-offset));
 
     const __m512i take = _mm512_load_si512(q4_0_scales);
     __m512i d = _mm512_permutexvar_epi16(take, v0);
@@ -97,6 +92,18 @@ CR_INLINE __m512 q4_0_quad(__m512 chain, const rows4 *r, size_t at, const cr_act
     d = _mm512_mask_permutexvar_epi16(d, 0xf000, take, v3);
     return _mm512_mask3_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(halves(d), quad_d(x, quad)),
                                  chain, quad_lanes(n));
+}
+
+CR_INLINE __m512 q4_0_quad(__m512 chain, const rows4 *r, size_t at, const cr_act *x, size_t quad,
+                           int n)
+{
+    return nibbles_quad(chain, r, at, x, quad, n, dot_nibbles, 8);
+}
+
+CR_INLINE __m512 iq4_nl_quad(__m512 chain, const rows4 *r, size_t at, const cr_act *x, size_t quad,
+                             int n)
+{
+    return nibbles_quad(chain, r, at, x, quad, n, dot_levels, 128);
 }
 
 /* ---- Q4_1: [d][m][16 bytes], 20 bytes; a quad has 80 ---- */
@@ -137,6 +144,108 @@ CR_INLINE __m512 q4_1_quad(__m512 chain, const rows4 *r, size_t at, const cr_act
     dm = _mm512_mask_permutexvar_epi16(dm, 0xf000f000, take, v3);
     const __m512 m = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(dm, 1));
 
+    const __m512 dx = quad_d(x, quad);
+    const __m512i sum = _mm512_madd_epi16(quad_sums(x, quad), _mm512_set1_epi16(1));
+    chain = _mm512_mask3_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(halves(dm), dx), chain,
+                                  quad_lanes(n));
+    return _mm512_mask3_fmadd_ps(m, _mm512_mul_ps(dx, _mm512_cvtepi32_ps(sum)), chain,
+                                 quad_lanes(n));
+}
+
+/* ---- Q5_0: [d][4 bytes][16 bytes], 22 bytes; a quad has 88
+ *      Q5_1: [d][m][4 bytes][16 bytes], 24 bytes; a quad has 96 ---- */
+
+/* Two loads have two blocks each. From each, two 128-bit lanes of nibbles; and twice in every lane
+ * the words [fifth bits, 0-15][fifth bits, 16-31][d][m]. */
+typedef struct fives {
+    uint8_t nibbles[64];
+    uint16_t head[32];
+    int size; /* of a block */
+} fives;
+
+static const _Alignas(64) fives q5_0_places = {
+    { 6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 28, 29, 30, 31, 32, 33,
+      34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17,
+      18, 19, 20, 21, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43 },
+    { 1, 2, 0, 0, 1, 2, 0, 0, 12, 13, 11, 11, 12, 13, 11, 11,
+      1, 2, 0, 0, 1, 2, 0, 0, 12, 13, 11, 11, 12, 13, 11, 11 },
+    22,
+};
+static const _Alignas(64) fives q5_1_places = {
+    { 8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 32, 33, 34, 35, 36, 37,
+      38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19,
+      20, 21, 22, 23, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47 },
+    { 2, 3, 0, 1, 2, 3, 0, 1, 14, 15, 12, 13, 14, 15, 12, 13,
+      2, 3, 0, 1, 2, 3, 0, 1, 14, 15, 12, 13, 14, 15, 12, 13 },
+    24,
+};
+/* Words 2 (d) and 3 (m) of each lane of such a head: d into the lower half, m into the upper one. */
+static const _Alignas(64) uint16_t five_scales[32] = {
+    2, 10, 18, 26, 2, 10, 18, 26, 2, 10, 18, 26, 2, 10, 18, 26,
+    3, 11, 19, 27, 3, 11, 19, 27, 3, 11, 19, 27, 3, 11, 19, 27,
+};
+
+/* n blocks at p: the dot product of each, and their heads. */
+CR_INLINE __m512i five_dot(const uint8_t *p, const fives *places, int n, __m512i low, __m512i high,
+                           __m512i *head)
+{
+    const int size = places->size;
+    const __m512i v01 = load_bytes(p, CR_MIN(n, 2) * size);
+    const __m512i v23 = load_bytes(p + 2 * size, n > 2 ? (n - 2) * size : 0);
+    const __m512i nibbles = _mm512_load_si512(places->nibbles);
+    const __m512i words = _mm512_load_si512(places->head);
+    const __m512i pairs = _mm512_mask_permutexvar_epi8(_mm512_permutexvar_epi8(nibbles, v01),
+                                                       (__mmask64)0xffffffff << 32, nibbles, v23);
+    *head =
+        _mm512_mask_permutexvar_epi16(_mm512_permutexvar_epi16(words, v01), 0xffff0000, words, v23);
+
+    /* Byte j of a lane takes the eight bits from j - 4: bit j is where 16 is. */
+    const __m512i first =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(60, 61, 62, 63, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+    const __m512i second = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27));
+    const __m512i mask = _mm512_set1_epi8(15), fifth = _mm512_set1_epi8(16);
+    const __m512i w0 =
+        and_or(_mm512_multishift_epi64_epi8(first, *head), fifth, _mm512_and_si512(pairs, mask));
+    const __m512i w1 = and_or(_mm512_multishift_epi64_epi8(second, *head), fifth,
+                              _mm512_and_si512(_mm512_srli_epi16(pairs, 4), mask));
+    return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(_mm512_setzero_si512(), w0, low), w1, high);
+}
+
+/* The products, [row][block]; scales and minima as halves. */
+CR_INLINE __m512i five_quad(const rows4 *r, size_t at, const cr_act *x, size_t quad,
+                            const fives *places, int n, __m512i *dm)
+{
+    const __m512i low = quad_q(x, quad, 0), high = quad_q(x, quad, 1);
+    __m512i h0, h1, h2, h3;
+    const __m512i dot = reduce4_rows(five_dot(r->p[0] + at, places, n, low, high, &h0),
+                                     five_dot(r->p[1] + at, places, n, low, high, &h1),
+                                     five_dot(r->p[2] + at, places, n, low, high, &h2),
+                                     five_dot(r->p[3] + at, places, n, low, high, &h3));
+    const __m512i take = _mm512_load_si512(five_scales);
+    *dm = _mm512_permutexvar_epi16(take, h0);
+    *dm = _mm512_mask_permutexvar_epi16(*dm, 0x00f000f0, take, h1);
+    *dm = _mm512_mask_permutexvar_epi16(*dm, 0x0f000f00, take, h2);
+    *dm = _mm512_mask_permutexvar_epi16(*dm, 0xf000f000, take, h3);
+    return dot;
+}
+
+CR_INLINE __m512 q5_0_quad(__m512 chain, const rows4 *r, size_t at, const cr_act *x, size_t quad,
+                           int n)
+{
+    __m512i d;
+    const __m512i dot = five_quad(r, at, x, quad, &q5_0_places, n, &d);
+    const __m512i sum = _mm512_dpwssd_epi32(dot, quad_sums(x, quad), _mm512_set1_epi16(-16));
+    return _mm512_mask3_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(halves(d), quad_d(x, quad)),
+                                 chain, quad_lanes(n));
+}
+
+CR_INLINE __m512 q5_1_quad(__m512 chain, const rows4 *r, size_t at, const cr_act *x, size_t quad,
+                           int n)
+{
+    __m512i dm;
+    const __m512i dot = five_quad(r, at, x, quad, &q5_1_places, n, &dm);
+    const __m512 m = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(dm, 1));
     const __m512 dx = quad_d(x, quad);
     const __m512i sum = _mm512_madd_epi16(quad_sums(x, quad), _mm512_set1_epi16(1));
     chain = _mm512_mask3_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(halves(dm), dx), chain,
@@ -218,4 +327,22 @@ void cr_matvec_q8_0__avx512(float *y, const void *w, size_t row_bytes, size_t n_
                             const cr_act *x)
 {
     matvec(y, w, row_bytes, n_rows, x, 4 * 34, q8_0_quad);
+}
+
+void cr_matvec_iq4_nl__avx512(float *y, const void *w, size_t row_bytes, size_t n_rows,
+                              const cr_act *x)
+{
+    matvec(y, w, row_bytes, n_rows, x, 4 * 18, iq4_nl_quad);
+}
+
+void cr_matvec_q5_0__avx512(float *y, const void *w, size_t row_bytes, size_t n_rows,
+                            const cr_act *x)
+{
+    matvec(y, w, row_bytes, n_rows, x, 4 * 22, q5_0_quad);
+}
+
+void cr_matvec_q5_1__avx512(float *y, const void *w, size_t row_bytes, size_t n_rows,
+                            const cr_act *x)
+{
+    matvec(y, w, row_bytes, n_rows, x, 4 * 24, q5_1_quad);
 }

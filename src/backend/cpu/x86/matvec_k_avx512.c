@@ -1,4 +1,5 @@
-/* Matrix times vector for super-blocks of 256 weights: Q4_K and Q6_K. See avx512.h for the shape.
+/* Matrix times vector for super-blocks of 256 weights: Q2_K to Q6_K, IQ4_XS. See avx512.h for the
+ * shape.
  *
  * A super-block is two quads. Scales are unpacked for both quads and four rows together. */
 #include "backend/cpu/x86/avx512.h"
@@ -34,6 +35,21 @@ CR_INLINE __m512i load_lanes(const rows4 *r, size_t at)
     v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(r->p[1] + at)), 1);
     v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(r->p[2] + at)), 2);
     return _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(r->p[3] + at)), 3);
+}
+
+/* Eight bytes from each row, one after another. */
+CR_INLINE __m256i load_eights(const rows4 *r, size_t at)
+{
+    const __m128i r01 = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)(r->p[0] + at)),
+                                           _mm_loadl_epi64((const __m128i *)(r->p[1] + at)));
+    const __m128i r23 = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)(r->p[2] + at)),
+                                           _mm_loadl_epi64((const __m128i *)(r->p[3] + at)));
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(r01), r23, 1);
+}
+
+CR_INLINE __m512i dot4(__m512i w, __m512i q)
+{
+    return _mm512_dpbusd_epi32(_mm512_setzero_si512(), w, q);
 }
 
 /* ---- Q4_K: [d][dmin][12 bytes of scales][128 bytes], 144 bytes ---- */
@@ -111,6 +127,219 @@ CR_INLINE void q4_k_super(__m512 *a, __m512 *b, const rows4 *r, size_t at, const
                    _mm512_mul_ps(m, lane_bytes(scales, 3)));
 }
 
+/* ---- Q5_K: [d][dmin][12 bytes of scales][32 bytes top][128 bytes], 176 bytes ---- */
+
+/* 64 bytes as in Q4_K, with the fifth bits of their blocks: bits 4 quad to 4 quad + 3 of `top`. */
+CR_INLINE __m512i q5_k_dot(const uint8_t *p, const uint8_t *top, int quad, __m512i first,
+                           __m512i second)
+{
+    const __m512i mask = _mm512_set1_epi8(15), fifth = _mm512_set1_epi8(16);
+    const __m512i v = _mm512_loadu_si512(p);
+    const __m512i h = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)top));
+    /* Turned left by as much as brings the bit to where 16 is. */
+    const __m512i even = quad == 0 ? _mm512_setr_epi64(4, 4, 4, 4, 2, 2, 2, 2)
+                                   : _mm512_setr_epi64(0, 0, 0, 0, 62, 62, 62, 62);
+    const __m512i odd = quad == 0 ? _mm512_setr_epi64(3, 3, 3, 3, 1, 1, 1, 1)
+                                  : _mm512_setr_epi64(63, 63, 63, 63, 61, 61, 61, 61);
+    const __m512i b02 = and_or(_mm512_rolv_epi64(h, even), fifth, _mm512_and_si512(v, mask));
+    const __m512i b13 =
+        and_or(_mm512_rolv_epi64(h, odd), fifth, _mm512_and_si512(_mm512_srli_epi16(v, 4), mask));
+    const __m512i w0 = _mm512_permutex2var_epi64(b02, _mm512_load_si512(q4_k_halves[0]), b13);
+    const __m512i w1 = _mm512_permutex2var_epi64(b02, _mm512_load_si512(q4_k_halves[1]), b13);
+    return _mm512_dpbusd_epi32(dot4(w0, first), w1, second);
+}
+
+CR_INLINE __m512 q5_k_quad(__m512 chain, const rows4 *r, size_t at, int k, const cr_act *x,
+                           size_t quad, __m512 d, __m512 m)
+{
+    const __m512i first = quad_q(x, quad, 0), second = quad_q(x, quad, 1);
+    const size_t top = at + 16, q = at + 48 + 64 * (size_t)k;
+    const __m512i dot = reduce4_rows(q5_k_dot(r->p[0] + q, r->p[0] + top, k, first, second),
+                                     q5_k_dot(r->p[1] + q, r->p[1] + top, k, first, second),
+                                     q5_k_dot(r->p[2] + q, r->p[2] + top, k, first, second),
+                                     q5_k_dot(r->p[3] + q, r->p[3] + top, k, first, second));
+    const __m512 dx = quad_d(x, quad);
+    const __m512i sum = _mm512_madd_epi16(quad_sums(x, quad), _mm512_set1_epi16(1));
+    chain = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(d, dx), chain);
+    return _mm512_fnmadd_ps(m, _mm512_mul_ps(dx, _mm512_cvtepi32_ps(sum)), chain);
+}
+
+CR_INLINE void q5_k_super(__m512 *a, __m512 *b, const rows4 *r, size_t at, const cr_act *x,
+                          size_t quad)
+{
+    const __m512i head = load_lanes(r, at);
+    const __m512i scales = q4_k_scales(head);
+    const __m512i dm = _mm512_permutexvar_epi16(_mm512_load_si512(q4_k_d), head);
+    const __m512 d = halves(dm), m = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(dm, 1));
+    prefetch_rows(r, at, 112);
+    *a = q5_k_quad(*a, r, at, 0, x, quad, _mm512_mul_ps(d, lane_bytes(scales, 0)),
+                   _mm512_mul_ps(m, lane_bytes(scales, 2)));
+    prefetch_rows(r, at + 112, 64);
+    *b = q5_k_quad(*b, r, at, 1, x, quad + 1, _mm512_mul_ps(d, lane_bytes(scales, 1)),
+                   _mm512_mul_ps(m, lane_bytes(scales, 3)));
+}
+
+/* ---- Q2_K: [16 bytes of scales][64 bytes][d][dmin], 84 bytes ---- */
+
+/* Rows of two bits of 16 bytes, a row in each 128-bit lane. */
+CR_INLINE __m512i two_bits(const uint8_t *p)
+{
+    const __m512i v = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)p));
+    const __m512i rows = _mm512_srlv_epi64(v, _mm512_setr_epi64(0, 0, 2, 2, 4, 4, 6, 6));
+    return _mm512_and_si512(rows, _mm512_set1_epi8(3));
+}
+
+/* Both sums of a block side by side; they fit 16 bits. */
+CR_INLINE __m512i sum_pairs(__m512i sum0, __m512i sum1)
+{
+    return _mm512_mask_blend_epi16(0xaaaaaaaa, sum0, _mm512_slli_epi32(sum1, 16));
+}
+
+CR_INLINE __m512 q2_k_quad(__m512 chain, const rows4 *r, size_t at, int half, const cr_act *x,
+                           size_t quad, __m512 d, __m512 m)
+{
+    const __m512i first = quad_q(x, quad, 0), second = quad_q(x, quad, 1);
+    const size_t q = at + 16 + 32 * (size_t)half;
+    const __m512i dot0 =
+        reduce4_rows(dot4(two_bits(r->p[0] + q), first), dot4(two_bits(r->p[1] + q), first),
+                     dot4(two_bits(r->p[2] + q), first), dot4(two_bits(r->p[3] + q), first));
+    const __m512i dot1 = reduce4_rows(
+        dot4(two_bits(r->p[0] + q + 16), second), dot4(two_bits(r->p[1] + q + 16), second),
+        dot4(two_bits(r->p[2] + q + 16), second), dot4(two_bits(r->p[3] + q + 16), second));
+
+    /* A word for each group: [row][block][2]. */
+    const __m512i s = _mm512_cvtepu8_epi16(load_eights(r, at + 8 * (size_t)half));
+    const __m512i scaled =
+        _mm512_madd_epi16(sum_pairs(dot0, dot1), _mm512_and_si512(s, _mm512_set1_epi16(15)));
+    const __m512i minima = _mm512_madd_epi16(quad_sums(x, quad), _mm512_srli_epi16(s, 4));
+    const __m512 dx = quad_d(x, quad);
+    chain = _mm512_fmadd_ps(_mm512_cvtepi32_ps(scaled), _mm512_mul_ps(d, dx), chain);
+    return _mm512_fnmadd_ps(_mm512_cvtepi32_ps(minima), _mm512_mul_ps(m, dx), chain);
+}
+
+CR_INLINE void q2_k_super(__m512 *a, __m512 *b, const rows4 *r, size_t at, const cr_act *x,
+                          size_t quad)
+{
+    /* The last eight bytes end in d and dmin: words 2 and 3 of each row's four. */
+    const __m256i ends = load_eights(r, at + 76);
+    const __m256i row = _mm256_setr_epi16(2, 2, 2, 2, 6, 6, 6, 6, 10, 10, 10, 10, 14, 14, 14, 14);
+    const __m512 d = _mm512_cvtph_ps(_mm256_permutexvar_epi16(row, ends));
+    const __m512 m = _mm512_cvtph_ps(
+        _mm256_permutexvar_epi16(_mm256_add_epi16(row, _mm256_set1_epi16(1)), ends));
+    prefetch_rows(r, at, 42);
+    *a = q2_k_quad(*a, r, at, 0, x, quad, d, m);
+    prefetch_rows(r, at + 42, 42);
+    *b = q2_k_quad(*b, r, at, 1, x, quad + 1, d, m);
+}
+
+/* ---- Q3_K: [32 bytes top][64 bytes][12 bytes of scales][d], 110 bytes ---- */
+
+/* 16 bytes of rows of two bits, with the third bits: bits 4 half to 4 half + 3 of top. */
+CR_INLINE __m512i three_bits(const uint8_t *p, const uint8_t *top, int half)
+{
+    const __m512i h = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)top));
+    /* Turned left by as much as brings the bit to where 4 is. */
+    const __m512i turn = half == 0 ? _mm512_setr_epi64(2, 2, 1, 1, 0, 0, 63, 63)
+                                   : _mm512_setr_epi64(62, 62, 61, 61, 60, 60, 59, 59);
+    return and_or(_mm512_rolv_epi64(h, turn), _mm512_set1_epi8(4), two_bits(p));
+}
+
+/* s: a word for each group, [row][block][2], scale less 32. */
+CR_INLINE __m512 q3_k_quad(__m512 chain, const rows4 *r, size_t at, int half, const cr_act *x,
+                           size_t quad, __m512 d, __m512i s)
+{
+    const __m512i first = quad_q(x, quad, 0), second = quad_q(x, quad, 1);
+    const uint8_t *p0 = r->p[0] + at, *p1 = r->p[1] + at, *p2 = r->p[2] + at, *p3 = r->p[3] + at;
+    const size_t q = 32 + 32 * (size_t)half;
+    const __m512i dot0 = reduce4_rows(
+        dot4(three_bits(p0 + q, p0, half), first), dot4(three_bits(p1 + q, p1, half), first),
+        dot4(three_bits(p2 + q, p2, half), first), dot4(three_bits(p3 + q, p3, half), first));
+    const __m512i dot1 = reduce4_rows(dot4(three_bits(p0 + q + 16, p0 + 16, half), second),
+                                      dot4(three_bits(p1 + q + 16, p1 + 16, half), second),
+                                      dot4(three_bits(p2 + q + 16, p2 + 16, half), second),
+                                      dot4(three_bits(p3 + q + 16, p3 + 16, half), second));
+    const __m512i offset = _mm512_madd_epi16(s, quad_sums(x, quad));
+    const __m512i sum =
+        _mm512_sub_epi32(_mm512_madd_epi16(sum_pairs(dot0, dot1), s), _mm512_slli_epi32(offset, 2));
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(d, quad_d(x, quad)), chain);
+}
+
+/* Per lane, from [2 bytes][low nibbles 0-7 and 8-15][high pairs][d] to sixteen scales. */
+CR_INLINE __m512i q3_k_scales(__m512i tail)
+{
+    const __m512i low_at =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5, 6, 7, 8, 9));
+    const __m512i high_at = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13));
+    const __m512i low = _mm512_srlv_epi64(_mm512_shuffle_epi8(tail, low_at),
+                                          _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 4, 0)));
+    const __m512i high = _mm512_rolv_epi32(_mm512_shuffle_epi8(tail, high_at),
+                                           _mm512_broadcast_i32x4(_mm_setr_epi32(4, 2, 0, 30)));
+    return and_or(high, _mm512_set1_epi8(48), _mm512_and_si512(low, _mm512_set1_epi8(15)));
+}
+
+CR_INLINE void q3_k_super(__m512 *a, __m512 *b, const rows4 *r, size_t at, const cr_act *x,
+                          size_t quad)
+{
+    const __m512i tail = load_lanes(r, at + 94);
+    const __m512i row = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    const __m512i scales = _mm512_permutexvar_epi64(row, q3_k_scales(tail));
+    const __m512i offset = _mm512_set1_epi16(32);
+    const __m512i s0 =
+        _mm512_sub_epi16(_mm512_cvtepu8_epi16(_mm512_castsi512_si256(scales)), offset);
+    const __m512i s1 =
+        _mm512_sub_epi16(_mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(scales, 1)), offset);
+    /* Word 7 of each lane, four times. */
+    const __m512i d_at = _mm512_add_epi16(_mm512_load_si512(q4_k_d), _mm512_set1_epi16(7));
+    const __m512 d = halves(_mm512_permutexvar_epi16(d_at, tail));
+    prefetch_rows(r, at, 55);
+    *a = q3_k_quad(*a, r, at, 0, x, quad, d, s0);
+    prefetch_rows(r, at + 55, 55);
+    *b = q3_k_quad(*b, r, at, 1, x, quad + 1, d, s1);
+}
+
+/* ---- IQ4_XS: [d][2 bytes high][4 bytes low][128 bytes], 136 bytes ---- */
+
+CR_INLINE __m512 iq4_xs_quad(__m512 chain, const rows4 *r, size_t at, const cr_act *x, size_t quad,
+                             __m512 d)
+{
+    const __m512i low = quad_q(x, quad, 0), high = quad_q(x, quad, 1);
+    const __m512i dot = reduce4_rows(dot_levels(_mm512_loadu_si512(r->p[0] + at), low, high),
+                                     dot_levels(_mm512_loadu_si512(r->p[1] + at), low, high),
+                                     dot_levels(_mm512_loadu_si512(r->p[2] + at), low, high),
+                                     dot_levels(_mm512_loadu_si512(r->p[3] + at), low, high));
+    const __m512i sum = _mm512_dpwssd_epi32(dot, quad_sums(x, quad), _mm512_set1_epi16(-128));
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(d, quad_d(x, quad)), chain);
+}
+
+/* Sixteen scales, less 32, as floats. */
+CR_INLINE __m512 iq4_xs_scales(__m128i bytes)
+{
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_cvtepu8_epi32(bytes), _mm512_set1_epi32(32)));
+}
+
+CR_INLINE void iq4_xs_super(__m512 *a, __m512 *b, const rows4 *r, size_t at, const cr_act *x,
+                            size_t quad)
+{
+    /* A row in each 64 bits: byte k gets the nibble from bit 32 + 4 k, and the pair from bit
+     * 16 + 2 k four places up. */
+    const __m256i head = load_eights(r, at);
+    const __m256i low = _mm256_multishift_epi64_epi8(_mm256_set1_epi64x(0x3c3834302c282420), head);
+    const __m256i high = _mm256_multishift_epi64_epi8(_mm256_set1_epi64x(0x1a18161412100e0c), head);
+    const __m256i scales = _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(15)),
+                                           _mm256_and_si256(high, _mm256_set1_epi8(48)));
+    const __m256i by_quad =
+        _mm256_permutevar8x32_epi32(scales, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+    const __m256i row = _mm256_setr_epi16(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
+    const __m512 d = _mm512_cvtph_ps(_mm256_permutexvar_epi16(row, head));
+    prefetch_rows(r, at, 72);
+    *a = iq4_xs_quad(*a, r, at + 8, x, quad,
+                     _mm512_mul_ps(d, iq4_xs_scales(_mm256_castsi256_si128(by_quad))));
+    prefetch_rows(r, at + 72, 64);
+    *b = iq4_xs_quad(*b, r, at + 72, x, quad + 1,
+                     _mm512_mul_ps(d, iq4_xs_scales(_mm256_extracti128_si256(by_quad, 1))));
+}
+
 /* ---- Q6_K: [128 bytes low][64 bytes high][16 scales][d], 210 bytes ---- */
 
 /* A quad: 64 bytes of low nibbles, 32 bytes of high pairs. w0 and w1 get the values, first and
@@ -151,12 +380,7 @@ CR_INLINE __m512 q6_k_quad(__m512 chain, const rows4 *r, size_t at, int half, co
                      _mm512_dpbusd_epi32(zero, b2, second), _mm512_dpbusd_epi32(zero, b3, second));
 
     /* Two scales a block, as the pairs of words that the activation sums are too. */
-    const __m128i s01 = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)(r->p[0] + scale)),
-                                           _mm_loadl_epi64((const __m128i *)(r->p[1] + scale)));
-    const __m128i s23 = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)(r->p[2] + scale)),
-                                           _mm_loadl_epi64((const __m128i *)(r->p[3] + scale)));
-    const __m512i s =
-        _mm512_cvtepi8_epi16(_mm256_inserti128_si256(_mm256_castsi128_si256(s01), s23, 1));
+    const __m512i s = _mm512_cvtepi8_epi16(load_eights(r, scale));
     const __m512i scale0 = _mm512_srai_epi32(_mm512_slli_epi32(s, 16), 16);
     const __m512i scale1 = _mm512_srai_epi32(s, 16);
     const __m512i offset = _mm512_madd_epi16(s, quad_sums(x, quad));
@@ -199,4 +423,28 @@ void cr_matvec_q6_k__avx512(float *y, const void *w, size_t row_bytes, size_t n_
                             const cr_act *x)
 {
     matvec(y, w, row_bytes, n_rows, x, 210, q6_k_super);
+}
+
+void cr_matvec_q2_k__avx512(float *y, const void *w, size_t row_bytes, size_t n_rows,
+                            const cr_act *x)
+{
+    matvec(y, w, row_bytes, n_rows, x, 84, q2_k_super);
+}
+
+void cr_matvec_q3_k__avx512(float *y, const void *w, size_t row_bytes, size_t n_rows,
+                            const cr_act *x)
+{
+    matvec(y, w, row_bytes, n_rows, x, 110, q3_k_super);
+}
+
+void cr_matvec_q5_k__avx512(float *y, const void *w, size_t row_bytes, size_t n_rows,
+                            const cr_act *x)
+{
+    matvec(y, w, row_bytes, n_rows, x, 176, q5_k_super);
+}
+
+void cr_matvec_iq4_xs__avx512(float *y, const void *w, size_t row_bytes, size_t n_rows,
+                              const cr_act *x)
+{
+    matvec(y, w, row_bytes, n_rows, x, 136, iq4_xs_super);
 }
