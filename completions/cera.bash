@@ -13,6 +13,7 @@ _cera()
         -m|--model) COMPREPLY=($(compgen -f -- "$word")); return ;;
         -f|--prompt-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --kv-cache-keys) COMPREPLY=($(compgen -W "f32 f16" -- "$word")); return ;;
+        --output) COMPREPLY=($(compgen -W "md csv json jsonl" -- "$word")); return ;;
         --format) COMPREPLY=($(compgen -W "text json jsonl" -- "$word")); return ;;
         --color) COMPREPLY=($(compgen -W "auto always never" -- "$word")); return ;;
         --progress) COMPREPLY=($(compgen -W "auto plain json none" -- "$word")); return ;;
@@ -26,10 +27,11 @@ _cera()
         logits) words=" --model --no-mmap --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-cache-keys --top-k --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         embed) words=" --model --no-mmap --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-cache-keys --per-token --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         cpu) words=" --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        bench) words=" --model --no-mmap --n-prompt --n-gen --n-depth --repetitions --warmup --no-warmup --prompt-text --threads --context-size --ubatch-size --kv-cache-keys --output --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         completion) words="bash zsh fish --format --help --version --verbose --quiet --color --progress --log-file" ;;
-        help) words="run inspect tokenize logits embed cpu completion help version --man --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        help) words="run inspect tokenize logits embed cpu bench completion help version --man --format --help --version --verbose --quiet --color --progress --log-file" ;;
         version) words=" --features --format --help --version --verbose --quiet --color --progress --log-file" ;;
-        "") words="run inspect tokenize logits embed cpu completion help version --help --version" ;;
+        "") words="run inspect tokenize logits embed cpu bench completion help version --help --version" ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$word"))
     [[ $word != -* && -n $command ]] && COMPREPLY+=($(compgen -f -- "$word"))

@@ -9,6 +9,7 @@ _cera() {
         'logits:show the scores of the next token'
         'embed:turn text into a vector'
         'cpu:show the processor and the threads that will be used'
+        'bench:measure the speed of a model'
         'completion:print a completion script for a shell'
         'help:explain cera or one of its commands'
         'version:print the version'
@@ -202,6 +203,45 @@ _cera() {
                 '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
                 '*:model:_files'
             ;;
+        bench)
+            _arguments \
+                '-m[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '--model[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '--no-mmap[read the file into memory instead of mapping it]' \
+                '-p[lengths of prompts, in tokens; 0\: no such test (default 512)]:LIST:' \
+                '--n-prompt[lengths of prompts, in tokens; 0\: no such test (default 512)]:LIST:' \
+                '-n[numbers of tokens to generate; 0\: no such test (default 128)]:LIST:' \
+                '--n-gen[numbers of tokens to generate; 0\: no such test (default 128)]:LIST:' \
+                '-d[tokens that are in the context before the test, not timed (default 0)]:LIST:' \
+                '--n-depth[tokens that are in the context before the test, not timed (default 0)]:LIST:' \
+                '-r[runs of each test (default 5)]:N:' \
+                '--repetitions[runs of each test (default 5)]:N:' \
+                '--warmup[runs before them that do not count (default 1)]:N:' \
+                '--no-warmup[no such runs]' \
+                '--prompt-text[use this text instead of random tokens\: as it is, or with -p repeated or cut to length]:TEXT:' \
+                '-t[numbers of threads, up to 256; 0\: as many as suit this machine (default 0)]:LIST:' \
+                '--threads[numbers of threads, up to 256; 0\: as many as suit this machine (default 0)]:LIST:' \
+                '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
+                '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
+                '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
+                '--kv-cache-keys[type of cached keys and values (default f16)]:f32|f16:(f32 f16)' \
+                '-o[form of the result (default md)]:md|csv|json|jsonl:(md csv json jsonl)' \
+                '--output[form of the result (default md)]:md|csv|json|jsonl:(md csv json jsonl)' \
+                '--json[print JSON]' \
+                '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
+                '-h[show this help]' \
+                '--help[show this help]' \
+                '-V[print the version]' \
+                '--version[print the version]' \
+                '*-v[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '*--verbose[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '-q[errors only on standard error]' \
+                '--quiet[errors only on standard error]' \
+                '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
+                '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
+                '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
+                '*:model:_files'
+            ;;
         completion)
             _arguments \
                 '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
@@ -233,7 +273,7 @@ _cera() {
                 '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
                 '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
                 '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
-                '*:word:(run inspect tokenize logits embed cpu completion help version)'
+                '*:word:(run inspect tokenize logits embed cpu bench completion help version)'
             ;;
         version)
             _arguments \

@@ -109,6 +109,14 @@ static const char output_section[] =
     ".TP\n.B cpu\n"
     "{schema, tier, features, cores: {perf, eff, logical, allowed}, quota, numa, l2, l3, "
     "threads, why}.\n"
+    ".TP\n.B bench\n"
+    "An array of rows (\\-o jsonl: a row a line): {schema, cera_version, build_commit, cpu_info, "
+    "cpu_tier, backends, model_filename, model_type, model_size, model_n_params, n_batch, "
+    "n_ubatch, n_threads, type_k, type_v, n_prompt, n_gen, n_depth, test_time, avg_ns, "
+    "stddev_ns, avg_ts, stddev_ts, p10_ts, p50_ts, p90_ts, ttft_ns: {p50, p90, p99}, itl_ns: "
+    "{p50, p90, p99}, samples_ns, samples_ts}. _ts is tokens per second, ttft the time from "
+    "the start of a run to its first token, itl that from one token to the next: null for a "
+    "prompt. \\-o csv has the same columns without the samples, named ttft_ns_p50 and so on.\n"
     ".PP\n"
     "Numbers that are not finite are null.\n";
 

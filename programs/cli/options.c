@@ -28,8 +28,9 @@ const command_row command_table[CMD_COUNT] = {
 #define ON(id) (1u << CMD_##id)
 #define WITH_ENGINE (ON(RUN) | ON(LOGITS) | ON(EMBED))
 #define WITH_TEXT (WITH_ENGINE | ON(TOKENIZE))
-#define WITH_MODEL (WITH_TEXT | ON(INSPECT))
-#define WITH_JSON (ON(INSPECT) | ON(TOKENIZE) | ON(LOGITS) | ON(EMBED) | ON(CPU))
+#define WITH_RUNTIME (WITH_ENGINE | ON(BENCH))
+#define WITH_MODEL (WITH_TEXT | ON(INSPECT) | ON(BENCH))
+#define WITH_JSON (ON(INSPECT) | ON(TOKENIZE) | ON(LOGITS) | ON(EMBED) | ON(CPU) | ON(BENCH))
 #define WITH_FORMAT (WITH_JSON | ON(RUN) | ON(VERSION) | ON(HELP) | ON(COMPLETION))
 #define EVERYWHERE ~0u
 #define REPEAT OPTION_REPEAT
@@ -45,8 +46,9 @@ const option_row option_table[OPT_COUNT] = {
 };
 
 const char *const group_names[GROUP_COUNT] = {
-    [GROUP_MODEL] = "Model",     [GROUP_PROMPT] = "Prompt", [GROUP_SAMPLING] = "Sampling",
-    [GROUP_RUNTIME] = "Runtime", [GROUP_OUTPUT] = "Output", [GROUP_GLOBAL] = "Everywhere",
+    [GROUP_MODEL] = "Model",       [GROUP_PROMPT] = "Prompt",   [GROUP_TEST] = "Tests",
+    [GROUP_SAMPLING] = "Sampling", [GROUP_RUNTIME] = "Runtime", [GROUP_OUTPUT] = "Output",
+    [GROUP_GLOBAL] = "Everywhere",
 };
 
 /* Names that people type out of habit. */
@@ -54,10 +56,10 @@ static const struct {
     const char *name;
     option_id id;
 } aliases[] = {
-    { "temp", OPT_TEMPERATURE },
-    { "n-predict", OPT_MAX_TOKENS },
-    { "ctx-size", OPT_CONTEXT_SIZE },
-    { "file", OPT_PROMPT_FILE },
+    { "temp", OPT_TEMPERATURE },       { "n-predict", OPT_MAX_TOKENS },
+    { "ctx-size", OPT_CONTEXT_SIZE },  { "file", OPT_PROMPT_FILE },
+    { "prompt-tokens", OPT_N_PROMPT }, { "max-tokens", OPT_N_GEN },
+    { "n-predict", OPT_N_GEN },        { "runs", OPT_REPETITIONS },
 };
 
 /* Sources of models that need the network. */

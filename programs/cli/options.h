@@ -38,6 +38,7 @@ typedef enum option_kind {
 typedef enum option_group {
     GROUP_MODEL,
     GROUP_PROMPT,
+    GROUP_TEST,
     GROUP_SAMPLING,
     GROUP_RUNTIME,
     GROUP_OUTPUT,

@@ -8,7 +8,8 @@ import unittest
 
 from program import ROOT, TINY, TINY_FILE, cera, on_terminal
 
-COMMANDS = ["run", "inspect", "tokenize", "logits", "embed", "cpu", "completion", "help", "version"]
+COMMANDS = ["run", "inspect", "tokenize", "logits", "embed", "cpu", "bench", "completion", "help",
+            "version"]
 
 
 class UsageTest(unittest.TestCase):
@@ -32,7 +33,7 @@ class UsageTest(unittest.TestCase):
             self.assertEqual((result.code, result.err), (0, ""), result)
             listed = re.findall(r"^  ([a-z]+) +\S", result.out, re.M)
             self.assertEqual([c for c in listed if c in COMMANDS], COMMANDS)
-            for future in ("chat", "serve", "bench", "download", "convert"):
+            for future in ("chat", "serve", "download", "convert"):
                 self.assertNotIn("  " + future + " ", result.out)
 
     def test_help_of_each_command(self):
@@ -48,6 +49,7 @@ class UsageTest(unittest.TestCase):
         self.assertIn("-t, --threads", cera("help", "run").out)
         self.assertIn("-t, --text", cera("help", "tokenize").out)
         self.assertIn("-p, --prompt", cera("help", "run").out)
+        self.assertIn("-p, --n-prompt", cera("help", "bench").out)
 
     def test_hidden_aliases(self):
         text = cera("help", "run").out

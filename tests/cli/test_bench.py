@@ -1,0 +1,218 @@
+"""cera bench: the rows, the forms they are printed in, and what they must agree about."""
+import csv
+import io
+import json
+import re
+import signal
+import statistics
+import time
+import unittest
+
+from program import TINY, TINY_FILE, cera, on_terminal, start
+
+# Those of llama-bench that scripts compare, and ours.
+LLAMA_KEYS = ["build_commit", "cpu_info", "model_filename", "model_type", "model_size",
+              "model_n_params", "n_batch", "n_ubatch", "n_threads", "type_k", "type_v", "n_prompt",
+              "n_gen", "n_depth", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts",
+              "samples_ns", "samples_ts"]
+KEYS = LLAMA_KEYS + ["schema", "p10_ts", "p50_ts", "p90_ts", "ttft_ns", "itl_ns"]
+BUSY = "cera: warning: the machine is busy: "
+
+
+def bench(*args, **keywords):
+    return cera("bench", TINY, "-q", *args, **keywords)
+
+
+class BenchTest(unittest.TestCase):
+    def assert_error(self, result, code, *parts):
+        self.assertEqual((result.code, result.out), (code, ""), result)
+        lines = [l for l in result.err.splitlines() if not l.startswith(BUSY)]
+        self.assertRegex(lines[0], r"^cera: error: \S", result)
+        for part in parts:
+            self.assertIn(part, result.err)
+
+    # ---- values ----
+
+    def test_rows_agree_with_themselves(self):
+        result = bench("-p", "32", "-n", "8", "-r", "4", "-t", "1", "-o", "json")
+        self.assertEqual((result.code, result.err), (0, ""), result)
+        prompt, generation = result.json
+        for row, n in ((prompt, 32), (generation, 8)):
+            self.assertEqual(sorted(set(KEYS) - set(row)), [])
+            ns, ts = row["samples_ns"], row["samples_ts"]
+            self.assertEqual((len(ns), len(ts)), (4, 4))
+            for a, b in zip(ns, ts):
+                self.assertGreater(a, 0)
+                self.assertAlmostEqual(b, n * 1e9 / a, delta=b * 1e-6)
+            self.assertAlmostEqual(row["avg_ns"], statistics.mean(ns), delta=1)
+            self.assertAlmostEqual(row["stddev_ns"], statistics.stdev(ns), delta=1)
+            self.assertAlmostEqual(row["avg_ts"], statistics.mean(ts), delta=row["avg_ts"] * 1e-6)
+            self.assertAlmostEqual(row["stddev_ts"], statistics.stdev(ts),
+                                   delta=row["avg_ts"] * 1e-6)
+            # The deciles of four values, by the rule that interpolates from end to end.
+            deciles = statistics.quantiles(ts, n=10, method="inclusive")
+            for key, value in (("p10_ts", deciles[0]), ("p50_ts", deciles[4]),
+                               ("p90_ts", deciles[8])):
+                self.assertAlmostEqual(row[key], value, delta=value * 1e-6)
+            first = row["ttft_ns"]
+            self.assertLessEqual(first["p50"], first["p90"])
+            self.assertLessEqual(first["p90"], first["p99"])
+        self.assertEqual((prompt["n_prompt"], prompt["n_gen"]), (32, 0))
+        self.assertEqual((generation["n_prompt"], generation["n_gen"]), (0, 8))
+        # A prompt has no second token; its first comes after all of it.
+        self.assertEqual(prompt["itl_ns"], {"p50": None, "p90": None, "p99": None})
+        self.assertGreaterEqual(prompt["ttft_ns"]["p50"], statistics.median(prompt["samples_ns"]))
+        # Of a generation, one token is a part.
+        self.assertLess(generation["ttft_ns"]["p50"], max(generation["samples_ns"]))
+        self.assertLess(0, generation["itl_ns"]["p50"])
+        self.assertLessEqual(generation["itl_ns"]["p50"], generation["itl_ns"]["p99"])
+
+    def test_what_a_row_says_of_the_model(self):
+        facts = cera("inspect", TINY_FILE, "--json").json
+        row = cera("bench", TINY_FILE, "-q", "-p", "8", "-n", "0", "-r1", "-t2", "--json").json[0]
+        self.assertEqual(row["schema"], "cera.bench/1")
+        self.assertEqual(row["model_filename"], TINY_FILE)
+        self.assertEqual(row["model_n_params"], facts["params"])
+        self.assertEqual(row["model_size"], sum(t["size"] for t in facts["tensors"]))
+        self.assertEqual(row["model_type"], "lfm2 1.8M Q8_0")
+        self.assertEqual((row["n_threads"], row["n_ubatch"], row["type_k"]), (2, 512, "f16"))
+        self.assertEqual((row["stddev_ns"], row["stddev_ts"]), (0, 0))
+        self.assertTrue(row["cpu_info"])
+        at = time.strptime(row["test_time"], "%Y-%m-%dT%H:%M:%SZ")
+        self.assertLess(abs(time.mktime(at) - time.mktime(time.gmtime())), 600)
+        row = bench("-p", "8", "-n", "0", "-r1", "--ubatch-size", "4", "--kv-cache-keys", "f32",
+                    "--json", env={"CERA_CPU_TIER": "scalar"}).json[0]
+        self.assertEqual((row["n_ubatch"], row["n_batch"]), (4, 4))
+        self.assertEqual((row["type_k"], row["type_v"], row["cpu_tier"]), ("f32", "f32", "scalar"))
+
+    def test_more_work_takes_longer(self):
+        short, long = bench("-p", "16,400", "-n", "0", "-r", "5", "-t1", "-o", "json").json
+        self.assertLess(4 * min(short["samples_ns"]), min(long["samples_ns"]))
+
+    # ---- lists ----
+
+    def test_lists_make_tests_in_order(self):
+        result = bench("-p", "4,0,8", "-n", "2", "-d", "0,16", "-t", "1,2", "-r", "1", "-o", "jsonl")
+        self.assertEqual(result.code, 0, result)
+        rows = [json.loads(line) for line in result.out.splitlines()]
+        found = [(r["n_threads"], r["n_depth"], r["n_prompt"], r["n_gen"]) for r in rows]
+        self.assertEqual(found, [(t, d, p, n) for t in (1, 2) for d in (0, 16)
+                                 for p, n in ((4, 0), (8, 0), (0, 2))])
+
+    def test_names_of_the_rust_engine(self):
+        a = bench("--prompt-tokens", "8", "--max-tokens", "0", "--runs", "2", "--warmup", "0",
+                  "--json")
+        b = bench("--n-prompt=8", "--n-gen=0", "--repetitions=2", "--no-warmup", "--format", "json")
+        for result in (a, b):
+            self.assertEqual((result.code, len(result.json)), (0, 1), result)
+            self.assertEqual((result.json[0]["n_prompt"], len(result.json[0]["samples_ns"])), (8, 2))
+
+    def test_text(self):
+        n = len(cera("tokenize", TINY, "-t", "Once upon a time", "--json").json["ids"])
+        args = ["--prompt-text", "Once upon a time", "-n", "0", "-r", "1", "--json"]
+        self.assertEqual(bench(*args).json[0]["n_prompt"], n)
+        self.assertEqual([r["n_prompt"] for r in bench(*args, "-p", "2,40").json], [2, 40])
+        self.assert_error(bench("-p", "Once upon a time"), 2, "--prompt-text")
+
+    def test_defaults(self):
+        result = bench("-r", "1", "--no-warmup")
+        self.assertEqual(re.findall(r"(?:pp|tg)\d+", result.out), ["pp512", "tg128"])
+        self.assertEqual(len(bench("-p4", "-n0", "--json").json[0]["samples_ns"]), 5)
+
+    # ---- forms ----
+
+    def test_markdown(self):
+        result = bench("-p", "8", "-n", "4", "-d", "0,16", "-r", "2", "-t", "1")
+        lines = result.out.splitlines()
+        cells = [[c.strip() for c in line.strip("|").split("|")] for line in lines[:6]]
+        self.assertEqual(cells[0], ["model", "size", "params", "backend", "threads", "test", "t/s"])
+        self.assertTrue(all(set(c) <= set("-:") and len(c) > 6 for c in cells[1]), result)
+        self.assertEqual([c.endswith(":") for c in cells[1]], [False, True, True, False, True, True,
+                                                               True])
+        self.assertEqual(len({len(line) for line in lines[:6]}), 1, result)
+        self.assertEqual([c[5] for c in cells[2:]], ["pp8", "tg4", "pp8 @ d16", "tg4 @ d16"])
+        for c in cells[2:]:
+            self.assertEqual(c[:5], ["lfm2 1.8M Q8_0", "1.83 MiB", "1.79 M", "CPU", "1"])
+            self.assertRegex(c[6], "^[0-9]+\\.[0-9]{2} \u00b1 [0-9]+\\.[0-9]{2}$")
+        self.assertEqual(lines[6], "")
+        self.assertRegex(lines[7], r"^build: cera \d+\.\d+\.\d+ \(\w+\)$")
+        self.assertEqual(len(lines), 8)
+        self.assertIn("n_ubatch", bench("-p8", "-n0", "-r1", "--ubatch-size", "4").out)
+
+    def test_csv(self):
+        result = bench("-p", "8", "-n", "4", "-r", "2", "-o", "csv")
+        rows = list(csv.DictReader(io.StringIO(result.out)))
+        self.assertEqual([(r["n_prompt"], r["n_gen"]) for r in rows], [("8", "0"), ("0", "4")])
+        for key in KEYS:
+            if key in ("ttft_ns", "itl_ns"):
+                key += "_p90"
+            self.assertEqual(key in rows[0], not key.startswith("samples_"), key)
+        self.assertGreater(float(rows[0]["avg_ts"]), 0)
+        self.assertEqual(rows[0]["itl_ns_p50"], "")
+        self.assertGreater(int(rows[1]["itl_ns_p50"]), 0)
+
+    def test_streams(self):
+        result = cera("bench", TINY, "-p", "8", "-n", "0", "-r", "2", "-v", "--json")
+        self.assertEqual(len(result.json), 1)
+        self.assertIn("pp8, ", result.err)
+        self.assertIn("run 2 of 2: ", result.err)
+        quiet = [l for l in cera("bench", TINY, "-p8", "-n0", "-r1").err.splitlines()
+                 if not l.startswith(BUSY)]
+        self.assertEqual(quiet, [])
+        result = cera("bench", TINY, "-p8", "-n4", "-r2", "--progress", "json", "-q")
+        self.assertEqual(result.err, "")
+        events = [json.loads(l) for l in
+                  cera("bench", TINY, "-p8", "-n400", "-r2", "--progress", "json").err.splitlines()
+                  if not l.startswith(BUSY)]
+        self.assertEqual((events[-1]["file"], events[-1]["done"]), ("bench", events[-1]["total"]))
+        code, _, out, _ = on_terminal("bench", TINY, "-p8", "-n0", "-r1", streams=("stdin", "stderr"))
+        self.assertEqual((code, out[:8]), (0, b"| model "))
+
+    # ---- mistakes ----
+
+    def test_wrong_lists(self):
+        for letter in ("-p", "-n", "-d", "-t"):
+            for text in ("", ",", "1,,2", "1,", "x", "-1", "1 2", "4x", "2147483648", "1,-2"):
+                self.assert_error(bench(letter, text), 2, "separated by commas")
+        self.assert_error(bench("-t", "1,257"), 2, "from 0 to 256")
+        self.assert_error(bench("-p", "0", "-n", "0,0"), 2, "nothing to measure")
+        for args in (["-r", "0"], ["-r", "x"], ["--warmup", "-1"], ["-o", "xml"], ["-o"],
+                     ["--temperature", "1"], ["--prompt-text", "", "--no-bos"], ["more"]):
+            self.assert_error(bench(*args), 2)
+
+    def test_no_model(self):
+        self.assert_error(cera("bench", "-p", "8"), 2, "no model is named", "cera bench")
+        self.assert_error(cera("bench", "/nowhere.gguf"), 3, "/nowhere.gguf")
+        error = json.loads(cera("bench", "/nowhere.gguf", "--format", "json").err)["error"]
+        self.assertEqual(error["exit"], 3)
+
+    def test_context_too_small(self):
+        for args in (["-p", "1025"], ["-n", "1024", "-p", "0"], ["-d", "1000"],
+                     ["-p", "2147483647", "-d", "2147483647"]):
+            self.assert_error(bench(*args), 6, "the model has room for 1024")
+        self.assert_error(bench("-p", "65", "-n", "0", "-c", "64"), 6, "--context-size")
+        for args in (["-p", "1024", "-n", "0"], ["-p", "64", "-n", "0", "-c", "64"],
+                     ["-p", "0", "-n", "3", "-d", "60", "-c", "64"]):
+            self.assertEqual(bench(*args, "-r", "1", "--no-warmup").code, 0)
+
+    # ---- interrupts ----
+
+    def test_interrupt_keeps_what_was_measured(self):
+        process = start("bench", TINY, "-q", "-p", "4", "-n", "1000", "-r", "2000", "-v", "-o",
+                        "json", "-t", "1")
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (130, b""))
+        if out:  # on a slow machine not even the first test may have ended
+            self.assertEqual([r["n_prompt"] for r in json.loads(out)], [4])
+
+    def test_reader_that_leaves(self):
+        process = start("bench", TINY, "-q", "-p", "4,4,4,4", "-n", "0", "-r", "3", "-o", "jsonl")
+        process.stdout.close()
+        self.assertEqual((process.wait(timeout=60), process.stderr.read()), (0, b""))
+        process.stderr.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
