@@ -48,10 +48,9 @@ static inline unsigned cr_even_signs(unsigned seven)
 static inline void cr_put_iq2(float out[8], unsigned entry, unsigned signs, float step)
 {
     static const float levels[4] = { 8, 25, 43, 0 }; /* no entry has a 3 */
-    for (int i = 0; i < 8; i++) {
-        float x = step * levels[entry >> 2 * i & 3];
-        out[i] = (signs >> i & 1) != 0 ? -x : x;
-    }
+    const float steps[2] = { step, -step };
+    for (int i = 0; i < 8; i++)
+        out[i] = steps[signs >> i & 1] * levels[entry >> 2 * i & 3];
 }
 
 /* Eight weights of the IQ1 grid, moved off their levels by delta. */

@@ -23,10 +23,10 @@ void cr_dequantize_IQ3_S(const void *src, float *dst, size_t n)
             int signs = block[74 + k / 2] >> k % 2 * 4;
             int scale = block[106 + k / 16] >> k / 8 % 2 * 4 & 15;
             float step = d * (float)(1 + 2 * scale);
+            const float steps[2] = { step, -step };
             for (size_t j = 0; j < 4; j++) {
                 int level = cr_grid_iq3_s[index] >> 3 * j & 7;
-                float x = step * (float)(1 + 2 * level);
-                dst[i + 4 * k + j] = (signs >> j & 1) != 0 ? -x : x;
+                dst[i + 4 * k + j] = steps[signs >> j & 1] * (float)(1 + 2 * level);
             }
         }
     }

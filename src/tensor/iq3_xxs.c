@@ -22,11 +22,11 @@ void cr_dequantize_IQ3_XXS(const void *src, float *dst, size_t n)
         for (size_t k = 0; k < WEIGHTS / 8; k++) {
             uint32_t word = cr_load_u32(block + 66 + k / 4 * 4);
             float step = d * (0.5f + (float)(word >> 28)) * 0.5f;
+            const float steps[2] = { step, -step };
             unsigned signs = cr_even_signs(word >> 7 * (k % 4) & 127);
             for (size_t j = 0; j < 8; j++) {
                 int entry = cr_grid_iq3_xxs[block[2 + 2 * k + j / 4]];
-                float x = step * levels[entry >> 3 * (j % 4) & 7];
-                dst[i + 8 * k + j] = (signs >> j & 1) != 0 ? -x : x;
+                dst[i + 8 * k + j] = steps[signs >> j & 1] * levels[entry >> 3 * (j % 4) & 7];
             }
         }
     }

@@ -15,9 +15,11 @@ void cr_dequantize_TQ2_0(const void *src, float *dst, size_t n)
     const uint8_t *block = src;
     for (size_t i = 0; i < n; i += WEIGHTS, block += BYTES) {
         float d = cr_f16_to_f32((uint16_t)(block[64] | block[65] << 8));
-        for (size_t j = 0; j < WEIGHTS; j++) {
-            int q = block[j / 128 * 32 + j % 32] >> j % 128 / 32 * 2 & 3;
-            dst[i + j] = d * (float)(q - 1);
+        for (size_t row = 0; row < WEIGHTS / 32; row++) {
+            const uint8_t *q = block + 32 * (row / 4);
+            float *out = dst + i + 32 * row;
+            for (size_t l = 0; l < 32; l++)
+                out[l] = d * (float)((q[l] >> 2 * (row % 4) & 3) - 1);
         }
     }
 }
