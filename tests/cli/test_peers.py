@@ -99,7 +99,7 @@ class PeersTest(unittest.TestCase):
         self.assertEqual(cells[4][4:], ["100.00", "25.00", "4.00", "4.00", "4.00"])
         self.assertEqual(cells[7][4:], ["200.00", "40.00", "5.00", "5.00", "5.00"])
         self.assertEqual(len(cells), 2 + 2 * 4 * 3 + 3)
-        self.assertIn("busy with other work before 1 of 8", lines[-1])
+        self.assertIn("busy with other work before 1 of the runs", lines[-1])
         # The Rust engine has no prompt at a depth.
         self.assertEqual(cells[10][3:5], ["cera-cli (Rust)", "cera-cli (Rust) failed"])
         self.assertEqual(done.returncode, 1)
@@ -146,6 +146,20 @@ class PeersTest(unittest.TestCase):
         done, calls = self.peers(*args, built=False, **env)
         self.assertEqual(done.returncode, 0, done)
         self.assertEqual([c for c in calls if c.startswith(("cmake", "quantize"))], [])
+
+    def test_interrupt_prints_what_is_finished(self):
+        process = subprocess.Popen(
+            [sys.executable, PEERS, "--cera", os.path.join(self.folder, "cera"), "--llama-bin",
+             os.path.join(self.folder, "bin"), "-n", "0", "-p", ",".join(["8"] * 1000), "--json",
+             "m.gguf"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=environment(LOG=self.log))
+        n_rounds = 0
+        while n_rounds < 6:  # the first test is finished
+            n_rounds += "round" in process.stderr.readline()
+        process.terminate()
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        self.assertIn(len(json.loads(out)["rows"]), range(1, 1000))
 
     def test_mistakes(self):
         for args in ([], ["-p", "x", "m.gguf"], ["-t", "0", "m.gguf"], ["--rounds", "0", "m.gguf"]):
