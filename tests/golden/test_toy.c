@@ -1,4 +1,4 @@
-/* Random models of both architectures in every element type against transformers, and against
+/* Random models of every architecture, and of every element type, against transformers, and against
  * themselves: any chunk size, number of threads and ISA level gives the same bits. */
 #include "golden/golden.h"
 
@@ -261,6 +261,22 @@ static const mutation_case mutation_cases[] = {
     { "lfm2-q4_0", TOY_ROPE_PAIRS, "rotation of neighbours" },
     { "lfm2-q4_0", TOY_ATTN_SCALE, "attention scale x 2" },
     { "lfm2-q4_0", TOY_TAPS, "taps reversed" },
+    { "qwen2-f32", TOY_EPS, "norm epsilon x 10" },
+    { "qwen2-f32", TOY_ROPE_BASE, "rope base x 2" },
+    { "qwen2-f32", TOY_ROPE_PAIRS, "rotation of neighbours" },
+    { "qwen2-f32", TOY_ATTN_SCALE, "attention scale x 2" },
+    { "qwen2-f32", TOY_NO_BIAS, "biases dropped" },
+    { "qwen2-f32", TOY_TIED, "head tied" },
+    { "qwen2-f32", TOY_GATE_UP, "gate and up exchanged" },
+    { "qwen2-f32-tied", TOY_QK_SWAPPED, "q and k exchanged" },
+    { "qwen2-q4_0", TOY_ROPE_BASE, "rope base x 2" },
+    { "qwen3-f32", TOY_EPS, "norm epsilon x 10" },
+    { "qwen3-f32", TOY_ROPE_BASE, "rope base x 2" },
+    { "qwen3-f32", TOY_ROPE_PAIRS, "rotation of neighbours" },
+    { "qwen3-f32", TOY_ATTN_SCALE, "attention scale x 2" },
+    { "qwen3-f32", TOY_QK_NORM, "norms of q and k exchanged" },
+    { "qwen3-f32-tied", TOY_QK_SWAPPED, "q and k exchanged" },
+    { "qwen3-q4_0", TOY_ROPE_BASE, "rope base x 2" },
 };
 
 static double mutated_distance(const mutation_case *c)

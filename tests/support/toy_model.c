@@ -8,7 +8,8 @@ static const char *const control[] = { "<|bos|>", "<|eos|>", "<|im_start|>", "<|
 /* What a tensor holds, which decides how numbers become weights. */
 typedef enum content {
     MATRIX, /* of the model's type */
-    FLOATS, /* biases and taps */
+    FLOATS, /* taps */
+    BIAS,
     NORM,
     FACTORS,
 } content;
@@ -26,8 +27,33 @@ typedef struct tensor {
 
 enum { MAX_TENSORS = 8 + TOY_MAX_LAYERS * 20 };
 
+/* What a toy of an architecture has beside the tensors that all have. */
+typedef struct recipe {
+    const char *arch;
+    const char *final_norm;
+    bool is_pairs;                               /* rotates neighbours, not halves */
+    enum { BIAS_NONE, BIAS_QKV, BIAS_ALL } bias; /* where toy_spec.bias puts them */
+    bool qk_norm;                                /* per head */
+} recipe;
+
+static const recipe recipes[] = {
+    { "llama", "output_norm", .is_pairs = true, .bias = BIAS_ALL },
+    { "lfm2", "token_embd_norm", .qk_norm = true },
+    { "qwen2", "output_norm", .bias = BIAS_QKV },
+    { "qwen3", "output_norm", .qk_norm = true },
+};
+
+static const recipe *find_recipe(const char *arch)
+{
+    for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++)
+        if (strcmp(recipes[i].arch, arch) == 0)
+            return &recipes[i];
+    abort();
+}
+
 typedef struct toy {
     const toy_spec *spec;
+    const recipe *recipe;
     gguf_build *out;
     tensor tensors[MAX_TENSORS];
     size_t n_tensors;
@@ -35,24 +61,24 @@ typedef struct toy {
 
 void toy_spec_init(toy_spec *spec, const char *arch, cr_type type)
 {
-    bool is_llama = strcmp(arch, "llama") == 0;
+    bool has_conv = strcmp(find_recipe(arch)->arch, "lfm2") == 0;
     *spec = (toy_spec){
         .arch = arch,
         .type = type,
         .seed = 1,
-        .n_layer = is_llama ? 3 : 4,
+        .n_layer = has_conv ? 4 : 3,
         .n_context = 512,
         .n_embd = 256,
         .n_ff = 512,
         .n_head = 4,
         .head_dim = 64,
         .rope_dims = 64,
-        .n_taps = is_llama ? 0 : 3,
+        .n_taps = has_conv ? 3 : 0,
         .norm_eps = 0.0625f,
         .rope_base = 10000.0f,
     };
     for (int i = 0; i < spec->n_layer; i++)
-        spec->n_head_kv[i] = is_llama || i % 2 == 1 ? 2 : 0;
+        spec->n_head_kv[i] = has_conv && i % 2 == 0 ? 0 : 2;
 }
 
 /* ---- numbers ----------------------------------------------------------------------------- */
@@ -149,11 +175,12 @@ static uint64_t row_source(const toy *t, const tensor *x, uint64_t row)
 {
     uint64_t dim = (uint64_t)t->spec->head_dim, head = row / dim, i = row % dim;
     if (t->spec->mutation == TOY_ROPE_PAIRS && x->is_rotated) {
-        bool is_llama = strcmp(t->spec->arch, "llama") == 0;
         /* Whoever reads halves for neighbours sees at 2i what belongs at i, at 2i + 1 what belongs
          * at i + n/2. */
         uint64_t half = dim / 2;
-        uint64_t from = is_llama ? i % 2 * half + i / 2 : i < half ? 2 * i : 2 * (i - half) + 1;
+        uint64_t from = t->recipe->is_pairs ? i % 2 * half + i / 2
+                        : i < half          ? 2 * i
+                                            : 2 * (i - half) + 1;
         return head * dim + from;
     }
     if (t->spec->mutation == TOY_CONV_PARTS && strstr(x->name, "shortconv.in_proj")) {
@@ -204,6 +231,10 @@ static uint64_t vector_number(const toy *t, const tensor *x, numbers r, uint64_t
                             (is_half_scale ? 2.0f : 1.0f));
     case FACTORS:
         return float_number(1.0f + (float)(bits >> 56) / 32.0f);
+    case BIAS:
+        if (t->spec->mutation == TOY_NO_BIAS)
+            return 0;
+        break;
     case FLOATS:
     case MATRIX:
         break;
@@ -213,7 +244,7 @@ static uint64_t vector_number(const toy *t, const tensor *x, numbers r, uint64_t
 
 static void make_data(const toy *t, const tensor *x)
 {
-    bool is_query = strstr(x->name, "attn_q.") != NULL && strcmp(t->spec->arch, "llama") == 0;
+    bool is_query = strstr(x->name, "attn_q.") != NULL && !t->recipe->qk_norm;
     int gain = x->gain + (t->spec->mutation == TOY_ATTN_SCALE && is_query ? 1 : 0);
     if (x->content == MATRIX) {
         make_matrix(t, x, gain);
@@ -326,10 +357,13 @@ static tensor *add_norm(toy *t, const char *name, int n, int layer)
 
 static void add_bias(toy *t, const char *name, int n, int layer)
 {
-    if (!t->spec->bias || t->spec->mutation == TOY_NO_BIAS)
+    bool is_qkv =
+        strcmp(name, "attn_q") == 0 || strcmp(name, "attn_k") == 0 || strcmp(name, "attn_v") == 0;
+    bool has_bias = t->recipe->bias == BIAS_ALL || (t->recipe->bias == BIAS_QKV && is_qkv);
+    if (!t->spec->bias || !has_bias)
         return;
     tensor *x = add(t, name, "bias", layer);
-    x->content = FLOATS;
+    x->content = BIAS;
     x->gain = 3;
     x->dims[0] = (uint64_t)n;
     x->is_rotated = strcmp(name, "attn_q") == 0 || strcmp(name, "attn_k") == 0;
@@ -345,7 +379,7 @@ static void add_attention(toy *t, int layer)
     add_bias(t, "attn_k", n_kv, layer);
     add_matrix(t, "attn_v", s->n_embd, n_kv, layer);
     add_bias(t, "attn_v", n_kv, layer);
-    if (strcmp(s->arch, "lfm2") == 0) {
+    if (t->recipe->qk_norm) {
         add_norm(t, "attn_q_norm", s->head_dim, layer)->is_rotated = true;
         add_norm(t, "attn_k_norm", s->head_dim, layer)->is_rotated = true;
     }
@@ -375,11 +409,10 @@ static void add_ffn(toy *t, const char *name, int n_cols, int n_rows, int layer)
 static void list_tensors(toy *t)
 {
     const toy_spec *s = t->spec;
-    bool is_llama = strcmp(s->arch, "llama") == 0;
     add_matrix(t, "token_embd", s->n_embd, TOY_N_VOCAB, -1);
     if (!s->tied && s->mutation != TOY_TIED)
         add_matrix(t, "output", s->n_embd, TOY_N_VOCAB, -1);
-    add_norm(t, is_llama ? "output_norm" : "token_embd_norm", s->n_embd, -1);
+    add_norm(t, t->recipe->final_norm, s->n_embd, -1);
     if (s->factors && s->mutation != TOY_NO_FACTORS) {
         tensor *x = add(t, "rope_freqs", "weight", -1);
         x->content = FACTORS;
@@ -509,7 +542,7 @@ static void write_keys(const toy *t, keys *k)
         key_int(k, "rope.dimension_count", s->rope_dims);
     if (s->rope_base > 0)
         key_float(k, "rope.freq_base", s->rope_base * (s->mutation == TOY_ROPE_BASE ? 2.0f : 1.0f));
-    if (strcmp(s->arch, "lfm2") == 0)
+    if (s->n_taps > 0)
         key_int(k, "shortconv.l_cache", s->n_taps);
     write_vocab(k);
 }
@@ -521,6 +554,7 @@ void toy_build(const toy_spec *spec, gguf_build *out)
         abort();
     build_init(out);
     t->spec = spec;
+    t->recipe = find_recipe(spec->arch);
     t->out = out;
     list_tensors(t);
 

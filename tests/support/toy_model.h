@@ -30,7 +30,7 @@ typedef enum toy_mutation {
     TOY_ROPE_PAIRS, /* pairs are halves instead of neighbours, or the other way round */
     TOY_ATTN_SCALE, /* scores twice as large */
     TOY_QK_SWAPPED, /* queries from the keys' weights; needs as many kv heads as heads */
-    TOY_NO_BIAS,    /* the biases are left away */
+    TOY_NO_BIAS,    /* the biases are 0 */
     TOY_NO_FACTORS, /* rope_freqs.weight is left away */
     TOY_TIED,       /* the head is the embedding table */
     TOY_GATE_UP,    /* gate and up exchanged */
@@ -41,9 +41,9 @@ typedef enum toy_mutation {
 } toy_mutation;
 
 typedef struct toy_spec {
-    const char *arch; /* "llama" or "lfm2" */
-    cr_type type;     /* of the matrices */
-    bool mixed;       /* each kind of matrix in a type of its own, whatever `type` says */
+    const char *arch;
+    cr_type type; /* of the matrices */
+    bool mixed;   /* each kind of matrix in a type of its own, whatever `type` says */
     uint64_t seed;
     int n_layer, n_context, n_embd, n_ff, n_head, head_dim, rope_dims;
     int n_head_kv[TOY_MAX_LAYERS]; /* 0: a convolution layer, lfm2 only */
@@ -54,8 +54,8 @@ typedef struct toy_spec {
     toy_mutation mutation;
 } toy_spec;
 
-/* Three layers for llama, four for lfm2 (convolutions and attention in turn), 256 wide, 4 heads
- * over 2 kv heads of 64. */
+/* Three layers (four for lfm2: convolutions and attention in turn), 256 wide, 4 heads over 2 kv heads
+ * of 64. Ends the program when it does not know the architecture. */
 void toy_spec_init(toy_spec *spec, const char *arch, cr_type type);
 /* Starts *out. Ends the program when there is no memory, as all of gguf_build does. */
 void toy_build(const toy_spec *spec, gguf_build *out);

@@ -28,9 +28,10 @@ static toy_spec small(const char *arch)
     spec.n_head = 2;
     spec.head_dim = 24;
     spec.rope_dims = 16;
-    spec.n_head_kv[0] = strcmp(arch, "llama") == 0 ? 1 : 0;
+    spec.n_head_kv[0] = strcmp(arch, "lfm2") == 0 ? 0 : 1;
     spec.n_head_kv[1] = 1;
-    spec.bias = spec.factors = strcmp(arch, "llama") == 0;
+    spec.bias = true; /* where the architecture has any */
+    spec.factors = strcmp(arch, "llama") == 0;
     return spec;
 }
 
@@ -370,6 +371,11 @@ static void tensors_that_are_wrong(void **state)
         { "lfm2", "blk.0.shortconv.out_proj.weight" },
         { "lfm2", "blk.1.attn_q_norm.weight" },
         { "lfm2", "blk.1.attn_k_norm.weight" },
+        { "qwen2", "blk.0.attn_q.bias" },
+        { "qwen2", "blk.1.attn_k.bias" },
+        { "qwen2", "blk.0.attn_v.bias" },
+        { "qwen3", "blk.0.attn_q_norm.weight" },
+        { "qwen3", "blk.1.attn_k_norm.weight" },
     };
     for (size_t i = 0; i < CR_COUNT(needed); i++) {
         char message[96];
@@ -388,6 +394,8 @@ static void tensors_that_are_wrong(void **state)
           "blk.0.attn_norm.weight: expected [32], file has [31]" },
         { "llama", "blk.1.attn_k.bias", DIMS, AT(0, 23), CERA_E_FORMAT,
           "blk.1.attn_k.bias: expected [24], file has [23]" },
+        { "qwen3", "blk.1.attn_k_norm.weight", DIMS, AT(0, 48), CERA_E_FORMAT,
+          "blk.1.attn_k_norm.weight: expected [24], file has [48]" },
         { "llama", "rope_freqs.weight", DIMS, AT(0, 7), CERA_E_FORMAT,
           "rope_freqs.weight: expected [8], file has [7]" },
         { "llama", "token_embd.weight", DIMS, AT(1, 299), CERA_E_FORMAT, "token_embd.weight" },
