@@ -13,8 +13,6 @@
  *   a session that rewinds has to restore it. */
 #include "arch/arch.h"
 
-#include <math.h>
-
 static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
 {
     CR_TRY(cr_keys_decoder(keys, 0, hp));
@@ -59,7 +57,6 @@ static void layer(const cr_hparams *hp, int i, cr_layer *out)
     *out = (cr_layer){
         .mixer = hp->n_head_kv[i] > 0 ? CR_MIXER_ATTENTION : CR_MIXER_CONV,
         .heads = { hp->n_head, hp->n_head_kv[i], hp->head_dim },
-        .attn_scale = 1.0f / sqrtf((float)hp->head_dim),
     };
 }
 

@@ -7,8 +7,6 @@
  * - Small models are tied: without `output.weight` the head is the embedding table. */
 #include "arch/arch.h"
 
-#include <math.h>
-
 static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
 {
     CR_TRY(cr_keys_decoder(keys, 1, hp));
@@ -48,7 +46,6 @@ static void layer(const cr_hparams *hp, int i, cr_layer *out)
     *out = (cr_layer){
         .mixer = CR_MIXER_ATTENTION,
         .heads = { hp->n_head, hp->n_head_kv[i], hp->head_dim },
-        .attn_scale = 1.0f / sqrtf((float)hp->head_dim),
     };
 }
 

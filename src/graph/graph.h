@@ -68,6 +68,7 @@ typedef struct cr_op {
     union {
         struct {
             const cr_weight *table; /* [n_vocab][n_embd] */
+            float scale;            /* of the rows */
         } embed;
         struct {
             cr_norm norm;
@@ -88,7 +89,8 @@ typedef struct cr_op {
             int state;             /* index into graph->states */
         } conv;
         struct {
-            cr_proj proj; /* out += proj(in) */
+            cr_proj proj;
+            float scale; /* out += scale * proj(in) */
         } residual;
         struct {
             cr_norm norm;
@@ -97,6 +99,7 @@ typedef struct cr_op {
         struct {
             cr_norm norm;
             cr_proj proj; /* [n_vocab][n_embd] */
+            float scale;  /* of the logits */
         } head;
     } u;
 } cr_op;

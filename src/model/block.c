@@ -39,11 +39,12 @@ static void lower_attention(const lowering *l, int i, const cr_layer *layer)
 
     op = cr_graph_op(l->graph, CR_OP_ATTEND, i, l->query, l->mixed);
     op->u.attend.heads = layer->heads;
-    op->u.attend.scale = layer->attn_scale;
+    op->u.attend.scale = l->hp->attn_scale;
     op->u.attend.cache = cache;
 
     op = cr_graph_op(l->graph, CR_OP_RESIDUAL, i, l->mixed, l->residual);
     op->u.residual.proj = proj(w[CR_SLOT_ATTN_OUT], w[CR_SLOT_ATTN_OUT_BIAS]);
+    op->u.residual.scale = l->hp->residual_scale;
 }
 
 static void lower_conv(const lowering *l, int i, int conv_out)
@@ -59,6 +60,7 @@ static void lower_conv(const lowering *l, int i, int conv_out)
 
     op = cr_graph_op(l->graph, CR_OP_RESIDUAL, i, conv_out, l->residual);
     op->u.residual.proj = proj(w[CR_SLOT_CONV_OUT], NULL);
+    op->u.residual.scale = l->hp->residual_scale;
 }
 
 static void lower_ffn(const lowering *l, int i)
@@ -72,6 +74,7 @@ static void lower_ffn(const lowering *l, int i)
 
     op = cr_graph_op(l->graph, CR_OP_RESIDUAL, i, l->gated, l->residual);
     op->u.residual.proj = proj(w[CR_SLOT_DOWN], w[CR_SLOT_DOWN_BIAS]);
+    op->u.residual.scale = l->hp->residual_scale;
 }
 
 /* Frequencies of the pairs: base^(-2i / n_dims), over the file's factors where it has them. */
@@ -125,6 +128,7 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
 
     cr_op *op = cr_graph_op(&graph, CR_OP_EMBED, -1, -1, l.residual);
     op->u.embed.table = tensors->global[CR_SLOT_EMBED];
+    op->u.embed.scale = hp->embed_scale;
 
     for (int i = 0; i < hp->n_layer; i++) {
         cr_layer layer = { 0 };
@@ -140,6 +144,7 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
     op = cr_graph_op(&graph, CR_OP_HEAD, -1, l.residual, -1);
     op->u.head.norm = norm(&l, tensors->global[CR_SLOT_OUTPUT_NORM]);
     op->u.head.proj = proj(output ? output : tensors->global[CR_SLOT_EMBED], NULL);
+    op->u.head.scale = hp->logit_scale;
 
     CR_TRY(cr_graph_check(&graph, err));
     cr_graph_place(&graph);

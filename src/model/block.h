@@ -86,7 +86,6 @@ typedef struct cr_rule {
 typedef struct cr_layer {
     cr_mixer mixer;
     cr_heads heads; /* of an attention layer */
-    float attn_scale;
 } cr_layer;
 
 /* The rows of a rule table, in the words of the enums above:

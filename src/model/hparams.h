@@ -26,6 +26,10 @@ typedef struct cr_hparams {
     int n_context;                /* that the model was trained for */
     int n_taps;                   /* of the short convolution; 0: none */
     float norm_eps;
+    float embed_scale;    /* of what the embedding table gives; 1 for most */
+    float attn_scale;     /* of the scores; 1 / sqrt(head_dim) for most */
+    float residual_scale; /* of what a mixer or feed-forward adds; 1 for most */
+    float logit_scale;    /* a factor; 1 for most */
     float rope_base;
     int rope_dims;
     cr_rope_style rope_style;

@@ -161,6 +161,9 @@ cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp
     CR_TRY(read_vocab(keys, hp));
     CR_TRY(cr_keys_positive(keys, "attention.layer_norm_rms_epsilon", CR_REQUIRED, &hp->norm_eps));
 
+    hp->embed_scale = hp->residual_scale = hp->logit_scale = 1.0f;
+    hp->attn_scale = 1.0f / sqrtf((float)hp->head_dim);
+
     hp->rope_dims = hp->head_dim;
     CR_TRY(cr_keys_int(keys, "rope.dimension_count", CR_OPTIONAL, 2, hp->head_dim, &hp->rope_dims));
     if (hp->rope_dims % 2 == 0)

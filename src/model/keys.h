@@ -24,8 +24,8 @@ cera_status cr_keys_positive(const cr_keys *keys, const char *key, cr_need need,
 cera_status cr_keys_int_per_layer(const cr_keys *keys, const char *key, cr_need need, int min,
                                   int max, int *out, int n);
 
-/* The keys that every decoder has: sizes, heads, context, norm epsilon. min_head_kv is 0 where a layer
- * may have no attention. */
+/* The keys that every decoder has: sizes, heads, context, norm epsilon. The scales become what most
+ * have. min_head_kv is 0 where a layer may have no attention. */
 cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp);
 
 /* Refuses a file that asks for something this architecture file does not do: the key may be absent

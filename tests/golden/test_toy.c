@@ -16,6 +16,12 @@ static cr_type find_type(const char *name)
     return CR_TYPE_COUNT;
 }
 
+/* Options that only some models have; 0 without. */
+static float option(const json_t *s, const char *key)
+{
+    return (float)json_number_value(json_object_get(s, key));
+}
+
 static toy_spec read_spec(const json_t *model)
 {
     const json_t *s = golden_get(model, "spec");
@@ -38,6 +44,10 @@ static toy_spec read_spec(const json_t *model)
     spec.tied = json_is_true(golden_get(s, "tied"));
     spec.bias = json_is_true(golden_get(s, "bias"));
     spec.factors = json_is_true(golden_get(s, "factors"));
+    spec.embed_scale = option(s, "embed_scale");
+    spec.residual_scale = option(s, "residual_scale");
+    spec.attn_scale = option(s, "attn_scale");
+    spec.logit_scale = option(s, "logit_scale");
     const json_t *kv = golden_get(s, "n_head_kv");
     for (int i = 0; i < spec.n_layer; i++)
         spec.n_head_kv[i] = (int)json_integer_value(json_array_get(kv, (size_t)i));
@@ -228,7 +238,7 @@ static void test_reference(void **state)
 typedef struct mutation_case {
     const char *model;
     toy_mutation mutation;
-    const char *what;
+    const char *what; /* TOY_KEY: the key that is doubled */
 } mutation_case;
 
 static const mutation_case mutation_cases[] = {
@@ -277,6 +287,15 @@ static const mutation_case mutation_cases[] = {
     { "qwen3-f32", TOY_QK_NORM, "norms of q and k exchanged" },
     { "qwen3-f32-tied", TOY_QK_SWAPPED, "q and k exchanged" },
     { "qwen3-q4_0", TOY_ROPE_BASE, "rope base x 2" },
+    { "granite-f32", TOY_EPS, "norm epsilon x 10" },
+    { "granite-f32", TOY_ROPE_BASE, "rope base x 2" },
+    { "granite-f32", TOY_ROPE_PAIRS, "rotation of halves" },
+    { "granite-f32", TOY_KEY, "embedding_scale" },
+    { "granite-f32", TOY_KEY, "residual_scale" },
+    { "granite-f32", TOY_KEY, "attention.scale" },
+    { "granite-f32", TOY_KEY, "logit_scale" },
+    { "granite-f32-bias", TOY_NO_BIAS, "biases dropped" },
+    { "granite-q4_0", TOY_KEY, "residual_scale" },
 };
 
 static double mutated_distance(const mutation_case *c)
@@ -284,6 +303,7 @@ static double mutated_distance(const mutation_case *c)
     const json_t *model = find_model(c->model);
     toy_spec spec = read_spec(model);
     spec.mutation = c->mutation;
+    spec.detail = c->what;
     gguf_build file;
     toy_build(&spec, &file);
     cera_engine_options options = default_options(CERA_KV_F32);

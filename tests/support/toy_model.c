@@ -41,6 +41,7 @@ static const recipe recipes[] = {
     { "lfm2", "token_embd_norm", .qk_norm = true },
     { "qwen2", "output_norm", .bias = BIAS_QKV },
     { "qwen3", "output_norm", .qk_norm = true },
+    { "granite", "output_norm", .is_pairs = true, .bias = BIAS_ALL },
 };
 
 static const recipe *find_recipe(const char *arch)
@@ -437,6 +438,7 @@ static void list_tensors(toy *t)
 typedef struct keys {
     gguf_build *out;
     const char *arch;
+    const char *doubled; /* or NULL */
     uint64_t n;
 } keys;
 
@@ -446,9 +448,15 @@ static const char *full(const keys *k, char name[MAX_NAME], const char *key)
     return name;
 }
 
+static bool is_doubled(const keys *k, const char *key)
+{
+    return k->doubled && strcmp(k->doubled, key) == 0;
+}
+
 static void key_int(keys *k, const char *key, int value)
 {
     char name[MAX_NAME];
+    value *= is_doubled(k, key) ? 2 : 1;
     build_key_u32(k->out, full(k, name, key), (uint32_t)value);
     k->n++;
 }
@@ -456,8 +464,15 @@ static void key_int(keys *k, const char *key, int value)
 static void key_float(keys *k, const char *key, float value)
 {
     char name[MAX_NAME];
+    value *= is_doubled(k, key) ? 2.0f : 1.0f;
     build_key_number(k->out, full(k, name, key), 6, float_number(value), 4);
     k->n++;
+}
+
+static void key_float_if(keys *k, const char *key, float value)
+{
+    if (value > 0)
+        key_float(k, key, value);
 }
 
 static void key_text(keys *k, const char *name, const char *value)
@@ -540,10 +555,13 @@ static void write_keys(const toy *t, keys *k)
     }
     if (s->rope_dims != s->head_dim)
         key_int(k, "rope.dimension_count", s->rope_dims);
-    if (s->rope_base > 0)
-        key_float(k, "rope.freq_base", s->rope_base * (s->mutation == TOY_ROPE_BASE ? 2.0f : 1.0f));
+    key_float_if(k, "rope.freq_base", s->rope_base * (s->mutation == TOY_ROPE_BASE ? 2.0f : 1.0f));
     if (s->n_taps > 0)
         key_int(k, "shortconv.l_cache", s->n_taps);
+    key_float_if(k, "embedding_scale", s->embed_scale);
+    key_float_if(k, "residual_scale", s->residual_scale);
+    key_float_if(k, "attention.scale", s->attn_scale);
+    key_float_if(k, "logit_scale", s->logit_scale);
     write_vocab(k);
 }
 
@@ -560,6 +578,8 @@ void toy_build(const toy_spec *spec, gguf_build *out)
 
     build_header(out, 3, t->n_tensors, 0);
     keys k = { .out = out, .arch = spec->arch };
+    if (spec->mutation == TOY_KEY)
+        k.doubled = spec->detail;
     write_keys(t, &k);
     build_patch(out, 16, k.n, 8); /* behind magic, version and the count of tensors */
 

@@ -37,6 +37,7 @@ typedef enum toy_mutation {
     TOY_QK_NORM,    /* norms of queries and keys exchanged */
     TOY_TAPS,       /* taps of the convolution reversed */
     TOY_CONV_PARTS, /* b, c, x becomes c, b, x */
+    TOY_KEY,        /* the number of key `detail` doubled */
     TOY_N_MUTATIONS
 } toy_mutation;
 
@@ -49,9 +50,11 @@ typedef struct toy_spec {
     int n_head_kv[TOY_MAX_LAYERS]; /* 0: a convolution layer, lfm2 only */
     int n_taps;
     float norm_eps;
-    float rope_base; /* 0: the key is left away */
+    float rope_base;                                            /* 0: the key is left away */
+    float embed_scale, residual_scale, attn_scale, logit_scale; /* 0: the key is left away */
     bool tied, bias, factors;
     toy_mutation mutation;
+    const char *detail; /* of the mutation */
 } toy_spec;
 
 /* Three layers (four for lfm2: convolutions and attention in turn), 256 wide, 4 heads over 2 kv heads

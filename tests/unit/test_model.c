@@ -32,6 +32,12 @@ static toy_spec small(const char *arch)
     spec.n_head_kv[1] = 1;
     spec.bias = true; /* where the architecture has any */
     spec.factors = strcmp(arch, "llama") == 0;
+    if (strcmp(arch, "granite") == 0) {
+        spec.embed_scale = 12;
+        spec.residual_scale = 0.22f;
+        spec.attn_scale = 0.015625f;
+        spec.logit_scale = 8;
+    }
     return spec;
 }
 
@@ -345,6 +351,12 @@ static void keys_that_are_wrong(void **state)
         { "lfm2", "lfm2.shortconv.l_cache", SET, 17, CERA_E_FORMAT, "lfm2.shortconv.l_cache" },
         { "lfm2", "lfm2.rope.freq_base", RENAME, 0, CERA_E_FORMAT,
           "lfm2.rope.freq_base: the key is missing" },
+        { "granite", "granite.logit_scale", RENAME, 0, CERA_E_FORMAT,
+          "granite.logit_scale: the key is missing" },
+        { "granite", "granite.logit_scale", SET, bits(0), CERA_E_FORMAT, "granite.logit_scale" },
+        { "granite", "granite.residual_scale", SET, bits(NAN), CERA_E_FORMAT,
+          "granite.residual_scale: expected a finite positive number" },
+        { "granite", "granite.embedding_scale", RENAME, 0, CERA_OK, "" },
     };
     for (size_t i = 0; i < CR_COUNT(rows); i++)
         check(&rows[i]);
@@ -394,8 +406,8 @@ static void tensors_that_are_wrong(void **state)
           "blk.0.attn_norm.weight: expected [32], file has [31]" },
         { "llama", "blk.1.attn_k.bias", DIMS, AT(0, 23), CERA_E_FORMAT,
           "blk.1.attn_k.bias: expected [24], file has [23]" },
-        { "qwen3", "blk.1.attn_k_norm.weight", DIMS, AT(0, 48), CERA_E_FORMAT,
-          "blk.1.attn_k_norm.weight: expected [24], file has [48]" },
+        { "qwen3", "blk.1.attn_k_norm.weight", DIMS, AT(0, 23), CERA_E_FORMAT,
+          "blk.1.attn_k_norm.weight: expected [24], file has [23]" },
         { "llama", "rope_freqs.weight", DIMS, AT(0, 7), CERA_E_FORMAT,
           "rope_freqs.weight: expected [8], file has [7]" },
         { "llama", "token_embd.weight", DIMS, AT(1, 299), CERA_E_FORMAT, "token_embd.weight" },

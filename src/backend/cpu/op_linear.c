@@ -9,7 +9,15 @@ static void share(const cr_plan *plan, int worker, size_t n, size_t grain, size_
     cr_pool_share(plan->backend->pool, worker, n, grain, begin, end);
 }
 
-/* residual = row token of the table */
+static void scale_all(float *x, float scale, size_t n)
+{
+    if (scale == 1.0f)
+        return;
+    for (size_t i = 0; i < n; i++)
+        x[i] *= scale;
+}
+
+/* residual = scale * row token of the table */
 void cr_op_embed(cr_plan *plan, const cr_op *op, int worker)
 {
     const cr_weight *table = op->u.embed.table;
@@ -18,12 +26,13 @@ void cr_op_embed(cr_plan *plan, const cr_op *op, int worker)
     share(plan, worker, (size_t)plan->batch->n_rows, 1, &begin, &end);
     for (size_t row = begin; row < end; row++) {
         size_t token = (size_t)plan->batch->tokens[row];
-        type->dequantize(table->data + token * table->row_bytes,
-                         cr_plan_value(plan, op->out, (int)row), table->n_cols);
+        float *x = cr_plan_value(plan, op->out, (int)row);
+        type->dequantize(table->data + token * table->row_bytes, x, table->n_cols);
+        scale_all(x, op->u.embed.scale, table->n_cols);
     }
 }
 
-/* out += proj(in) */
+/* out += scale * proj(in) */
 void cr_op_residual(cr_plan *plan, const cr_op *op, int worker)
 {
     const cr_proj *proj = &op->u.residual.proj;
@@ -38,7 +47,8 @@ void cr_op_residual(cr_plan *plan, const cr_op *op, int worker)
         for (int row = 0; row < n_rows; row++) {
             cr_act x = cr_input_row(&input, row);
             cr_plan_project(plan, proj, first, n, &x, y);
-            plan->kernels->add_scaled(cr_plan_value(plan, op->out, row) + first, y, 1.0f, n);
+            plan->kernels->add_scaled(cr_plan_value(plan, op->out, row) + first, y,
+                                      op->u.residual.scale, n);
         }
     }
 }
@@ -64,7 +74,7 @@ void cr_op_norm_gate_up(cr_plan *plan, const cr_op *op, int worker)
     }
 }
 
-/* hidden = norm(in) for every row, logits = proj(norm(in)) for the rows that want them */
+/* hidden = norm(in) for every row, logits = scale * proj(norm(in)) for the rows that want them */
 void cr_op_head(cr_plan *plan, const cr_op *op, int worker)
 {
     const cr_proj *proj = &op->u.head.proj;
@@ -89,7 +99,9 @@ void cr_op_head(cr_plan *plan, const cr_op *op, int worker)
         size_t n = CR_MIN(end - first, (size_t)CR_TILE);
         for (int i = 0; i < batch->n_logits; i++) {
             cr_act x = cr_input_row(&input, i);
-            cr_plan_project(plan, proj, first, n, &x, batch->logits + (size_t)i * n_vocab + first);
+            float *logits = batch->logits + (size_t)i * n_vocab + first;
+            cr_plan_project(plan, proj, first, n, &x, logits);
+            scale_all(logits, op->u.head.scale, n);
         }
     }
 }
