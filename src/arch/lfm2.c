@@ -19,8 +19,8 @@ static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
     hp->n_taps = 3;
     CR_TRY(cr_keys_int(keys, "shortconv.l_cache", CR_OPTIONAL, 2, CR_MAX_TAPS, &hp->n_taps));
 
-    hp->rope_style = CR_ROPE_HALVES;
-    CR_TRY(cr_keys_positive(keys, "rope.freq_base", CR_REQUIRED, &hp->rope_base));
+    hp->rope.style = CR_ROPE_HALVES;
+    CR_TRY(cr_keys_positive(keys, "rope.freq_base", CR_REQUIRED, &hp->rope.base));
 
     CR_TRY(cr_keys_refuse_text(keys, "rope.scaling.type", "none"));
     CR_TRY(cr_keys_refuse_number(keys, "expert_count", 0));
@@ -57,6 +57,7 @@ static void layer(const cr_hparams *hp, int i, cr_layer *out)
     *out = (cr_layer){
         .mixer = hp->n_head_kv[i] > 0 ? CR_MIXER_ATTENTION : CR_MIXER_CONV,
         .heads = { hp->n_head, hp->n_head_kv[i], hp->head_dim },
+        .rope = &hp->rope,
     };
 }
 

@@ -17,9 +17,9 @@ static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
 {
     CR_TRY(cr_keys_decoder(keys, 1, hp));
 
-    hp->rope_style = CR_ROPE_PAIRS;
-    hp->rope_base = 10000.0f;
-    CR_TRY(cr_keys_positive(keys, "rope.freq_base", CR_OPTIONAL, &hp->rope_base));
+    hp->rope.style = CR_ROPE_PAIRS;
+    hp->rope.base = 10000.0f;
+    CR_TRY(cr_keys_positive(keys, "rope.freq_base", CR_OPTIONAL, &hp->rope.base));
 
     CR_TRY(cr_keys_refuse_text(keys, "rope.scaling.type", "none"));
     CR_TRY(cr_keys_refuse_number(keys, "expert_count", 0));
@@ -58,6 +58,7 @@ static void layer(const cr_hparams *hp, int i, cr_layer *out)
     *out = (cr_layer){
         .mixer = CR_MIXER_ATTENTION,
         .heads = { hp->n_head, hp->n_head_kv[i], hp->head_dim },
+        .rope = &hp->rope,
     };
 }
 

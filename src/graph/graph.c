@@ -46,6 +46,13 @@ int cr_graph_state(cr_graph *graph, size_t n)
     return graph->n_states++;
 }
 
+int cr_graph_rope(cr_graph *graph, const cr_rope *rope)
+{
+    assert(graph->n_ropes < CR_MAX_ROPES);
+    graph->ropes[graph->n_ropes] = *rope;
+    return graph->n_ropes++;
+}
+
 static void use_value(cr_graph *graph, int value, int op)
 {
     if (value < 0)

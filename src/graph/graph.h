@@ -55,6 +55,7 @@ typedef struct cr_rope {
     int n_dims;        /* of each head, from its start; even, at most head_dim */
     const float *freq; /* [n_dims / 2] radians per position */
 } cr_rope;
+enum { CR_MAX_ROPES = 2 }; /* of a model: layers may differ */
 
 /* The shape of attention: query head h reads key/value head h / (n_head / n_head_kv). */
 typedef struct cr_heads {
@@ -75,6 +76,7 @@ typedef struct cr_op {
             cr_proj q, k, v;
             cr_norm q_norm, k_norm; /* per head, before the rotation; weight NULL: none */
             cr_heads heads;
+            int rope;  /* index into graph->ropes; -1: no rotation */
             int cache; /* index into graph->caches */
         } qkv;
         struct {
@@ -135,7 +137,8 @@ typedef struct cr_graph {
     int n_caches;
     cr_state *states;
     int n_states;
-    cr_rope rope; /* one for all layers; n_dims 0: none */
+    cr_rope ropes[CR_MAX_ROPES];
+    int n_ropes;
     size_t n_vocab, n_embd;
 
     size_t row_floats;    /* of the backend's buffer; set by cr_graph_place */
@@ -152,6 +155,7 @@ bool cr_graph_init(cr_graph *graph, cr_arena *arena, const cr_graph_limits *limi
 int cr_graph_value(cr_graph *graph, const char *name, size_t width);
 int cr_graph_cache(cr_graph *graph, int n_head_kv, int head_dim);
 int cr_graph_state(cr_graph *graph, size_t n);
+int cr_graph_rope(cr_graph *graph, const cr_rope *rope);
 cr_op *cr_graph_op(cr_graph *graph, cr_op_kind kind, int layer, int in, int out);
 
 /* Checks that the tensors of every op fit together; the error names op and tensor. */

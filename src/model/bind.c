@@ -37,7 +37,7 @@ static uint64_t dim_value(const cr_hparams *hp, cr_dim dim, int layer)
     case CR_DIM_TAPS:
         return (uint64_t)hp->n_taps;
     case CR_DIM_ROPE_HALF:
-        return (uint64_t)hp->rope_dims / 2;
+        return (uint64_t)hp->rope.n_dims / 2;
     }
     return 0;
 }

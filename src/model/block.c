@@ -10,6 +10,7 @@ typedef struct lowering {
     cr_graph *graph;
     /* Values: the residual stream, queries, the mixer's output, the gated feed-forward. */
     int residual, query, mixed, gated;
+    int rope; /* of hp->rope */
 } lowering;
 
 static cr_proj proj(const cr_weight *weight, const cr_weight *bias)
@@ -35,6 +36,7 @@ static void lower_attention(const lowering *l, int i, const cr_layer *layer)
     op->u.qkv.q_norm = norm(l, w[CR_SLOT_Q_NORM]);
     op->u.qkv.k_norm = norm(l, w[CR_SLOT_K_NORM]);
     op->u.qkv.heads = layer->heads;
+    op->u.qkv.rope = layer->rope ? l->rope : -1;
     op->u.qkv.cache = cache;
 
     op = cr_graph_op(l->graph, CR_OP_ATTEND, i, l->query, l->mixed);
@@ -78,16 +80,16 @@ static void lower_ffn(const lowering *l, int i)
 }
 
 /* Frequencies of the pairs: base^(-2i / n_dims), over the file's factors where it has them. */
-static cera_status make_rope(const lowering *l, cr_arena *arena, cera_error *err)
+static cera_status make_rope(lowering *l, cr_arena *arena, cera_error *err)
 {
-    size_t n = (size_t)l->hp->rope_dims / 2;
+    const cr_rotary *rotary = &l->hp->rope;
+    size_t n = (size_t)rotary->n_dims / 2;
     float *freq = cr_arena_array(arena, n, sizeof *freq);
     if (!freq)
         return cr_fail_nomem(err, n * sizeof *freq, "the rotary frequencies");
     const cr_weight *factors = l->tensors->global[CR_SLOT_ROPE_FACTORS];
     for (size_t i = 0; i < n; i++) {
-        double exponent = -2.0 * (double)i / (double)l->hp->rope_dims;
-        double f = pow((double)l->hp->rope_base, exponent);
+        double f = pow((double)rotary->base, -2.0 * (double)i / (double)rotary->n_dims);
         if (factors) {
             float factor = cr_weight_f32(factors)[i];
             if (!isfinite(factor) || factor <= 0)
@@ -98,7 +100,7 @@ static cera_status make_rope(const lowering *l, cr_arena *arena, cera_error *err
         }
         freq[i] = (float)f;
     }
-    l->graph->rope = (cr_rope){ l->hp->rope_style, l->hp->rope_dims, freq };
+    l->rope = cr_graph_rope(l->graph, &(cr_rope){ rotary->style, rotary->n_dims, freq });
     return CERA_OK;
 }
 

@@ -54,7 +54,7 @@ typedef enum cr_dim {
     CR_DIM_Q,    /* n_head * head_dim */
     CR_DIM_KV,   /* n_head_kv of the layer * head_dim */
     CR_DIM_TAPS,
-    CR_DIM_ROPE_HALF, /* rope_dims / 2 */
+    CR_DIM_ROPE_HALF, /* rope.n_dims / 2 */
 } cr_dim;
 
 typedef enum cr_mixer { CR_MIXER_ATTENTION, CR_MIXER_CONV } cr_mixer;
@@ -85,7 +85,9 @@ typedef struct cr_rule {
 /* What a layer is made of. */
 typedef struct cr_layer {
     cr_mixer mixer;
-    cr_heads heads; /* of an attention layer */
+    /* Of an attention layer: */
+    cr_heads heads;
+    const cr_rotary *rope; /* &hparams->rope; NULL: no rotation */
 } cr_layer;
 
 /* The rows of a rule table, in the words of the enums above:

@@ -15,6 +15,13 @@ enum {
     CR_MAX_TAPS = 16,
 };
 
+/* How positions enter queries and keys. */
+typedef struct cr_rotary {
+    cr_rope_style style;
+    int n_dims; /* of each head, from its start */
+    float base;
+} cr_rotary;
+
 typedef struct cr_hparams {
     int n_layer;
     int n_embd;
@@ -30,9 +37,7 @@ typedef struct cr_hparams {
     float attn_scale;     /* of the scores; 1 / sqrt(head_dim) for most */
     float residual_scale; /* of what a mixer or feed-forward adds; 1 for most */
     float logit_scale;    /* a factor; 1 for most */
-    float rope_base;
-    int rope_dims;
-    cr_rope_style rope_style;
+    cr_rotary rope;
 } cr_hparams;
 
 #endif

@@ -164,14 +164,15 @@ cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp
     hp->embed_scale = hp->residual_scale = hp->logit_scale = 1.0f;
     hp->attn_scale = 1.0f / sqrtf((float)hp->head_dim);
 
-    hp->rope_dims = hp->head_dim;
-    CR_TRY(cr_keys_int(keys, "rope.dimension_count", CR_OPTIONAL, 2, hp->head_dim, &hp->rope_dims));
-    if (hp->rope_dims % 2 == 0)
+    hp->rope.n_dims = hp->head_dim;
+    CR_TRY(
+        cr_keys_int(keys, "rope.dimension_count", CR_OPTIONAL, 2, hp->head_dim, &hp->rope.n_dims));
+    if (hp->rope.n_dims % 2 == 0)
         return CERA_OK;
     return cr_fail(keys->err, CERA_E_FORMAT,
                    "%s.rope.dimension_count: expected an even number, "
                    "found %d",
-                   keys->prefix, hp->rope_dims);
+                   keys->prefix, hp->rope.n_dims);
 }
 
 cera_status cr_keys_refuse_text(const cr_keys *keys, const char *key, const char *neutral)

@@ -238,7 +238,7 @@ static void test_reference(void **state)
 typedef struct mutation_case {
     const char *model;
     toy_mutation mutation;
-    const char *what; /* TOY_KEY: the key that is doubled */
+    const char *what; /* TOY_KEY: the key that is doubled; TOY_ARCH: the architecture */
 } mutation_case;
 
 static const mutation_case mutation_cases[] = {
@@ -296,6 +296,13 @@ static const mutation_case mutation_cases[] = {
     { "granite-f32", TOY_KEY, "logit_scale" },
     { "granite-f32-bias", TOY_NO_BIAS, "biases dropped" },
     { "granite-q4_0", TOY_KEY, "residual_scale" },
+    { "smollm3-f32", TOY_EPS, "norm epsilon x 10" },
+    { "smollm3-f32", TOY_ROPE_BASE, "rope base x 2" },
+    { "smollm3-f32", TOY_ROPE_PAIRS, "rotation of halves" },
+    { "smollm3-f32", TOY_ATTN_SCALE, "attention scale x 2" },
+    { "smollm3-f32", TOY_ARCH, "llama" }, /* which rotates all layers */
+    { "smollm3-f32-tied", TOY_QK_SWAPPED, "q and k exchanged" },
+    { "smollm3-q4_0", TOY_ARCH, "llama" },
 };
 
 static double mutated_distance(const mutation_case *c)

@@ -42,6 +42,7 @@ static const recipe recipes[] = {
     { "qwen2", "output_norm", .bias = BIAS_QKV },
     { "qwen3", "output_norm", .qk_norm = true },
     { "granite", "output_norm", .is_pairs = true, .bias = BIAS_ALL },
+    { "smollm3", "output_norm", .is_pairs = true },
 };
 
 static const recipe *find_recipe(const char *arch)
@@ -534,7 +535,7 @@ static void write_vocab(keys *k)
 static void write_keys(const toy *t, keys *k)
 {
     const toy_spec *s = t->spec;
-    key_text(k, "general.architecture", s->arch);
+    key_text(k, "general.architecture", k->arch);
     key_text(k, "general.name", "toy");
     key_int(k, "block_count", s->n_layer);
     key_int(k, "context_length", s->n_context);
@@ -580,6 +581,8 @@ void toy_build(const toy_spec *spec, gguf_build *out)
     keys k = { .out = out, .arch = spec->arch };
     if (spec->mutation == TOY_KEY)
         k.doubled = spec->detail;
+    if (spec->mutation == TOY_ARCH)
+        k.arch = spec->detail;
     write_keys(t, &k);
     build_patch(out, 16, k.n, 8); /* behind magic, version and the count of tensors */
 

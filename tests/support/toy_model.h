@@ -38,6 +38,7 @@ typedef enum toy_mutation {
     TOY_TAPS,       /* taps of the convolution reversed */
     TOY_CONV_PARTS, /* b, c, x becomes c, b, x */
     TOY_KEY,        /* the number of key `detail` doubled */
+    TOY_ARCH,       /* the file says that it is a `detail` */
     TOY_N_MUTATIONS
 } toy_mutation;
 

@@ -79,9 +79,9 @@ static void hparams_are_read(void **state)
     assert_int_equal(hp->n_head_kv[0], 1);
     assert_int_equal(hp->n_vocab, 300);
     assert_int_equal(hp->n_context, 512);
-    assert_int_equal(hp->rope_dims, 16);
-    assert_int_equal(hp->rope_style, CR_ROPE_PAIRS);
-    assert_true(hp->norm_eps == 0.0625f && hp->rope_base == 10000.0f);
+    assert_int_equal(hp->rope.n_dims, 16);
+    assert_int_equal(hp->rope.style, CR_ROPE_PAIRS);
+    assert_true(hp->norm_eps == 0.0625f && hp->rope.base == 10000.0f);
     assert_string_equal(e->core->model->name, "toy");
 
     /* base^(-2i / n) over the file's factors */
@@ -92,7 +92,7 @@ static void hparams_are_read(void **state)
         float factor;
         memcpy(&factor, factors->data + 4 * i, sizeof factor);
         double expected = pow(10000.0, -2.0 * i / 16.0) / (double)factor;
-        assert_true(fabs((double)g->rope.freq[i] - expected) <= 1e-7 * expected);
+        assert_true(fabs((double)g->ropes[0].freq[i] - expected) <= 1e-7 * expected);
     }
     cera_engine_close(e);
     build_done(&file);
@@ -103,7 +103,7 @@ static void hparams_are_read(void **state)
     assert_int_equal(hp->n_head_kv[0], 0);
     assert_int_equal(hp->n_head_kv[1], 1);
     assert_int_equal(hp->n_taps, 3);
-    assert_int_equal(hp->rope_style, CR_ROPE_HALVES);
+    assert_int_equal(hp->rope.style, CR_ROPE_HALVES);
     cera_engine_close(e);
     build_done(&file);
 }

@@ -32,11 +32,13 @@ static void store(const cr_plan *plan, void *dst, const float *src, size_t n)
 }
 
 /* Turns each pair of one head by its row's angles. */
-static void rotate(const cr_plan *plan, int row, float *x)
+static void rotate(const cr_plan *plan, int rope_index, int row, float *x)
 {
-    const cr_rope *rope = &plan->graph->rope;
+    if (rope_index < 0)
+        return;
+    const cr_rope *rope = &plan->graph->ropes[rope_index];
     size_t half = (size_t)rope->n_dims / 2;
-    const float *cosines = plan->turns + (size_t)row * 2 * half, *sines = cosines + half;
+    const float *cosines = cr_plan_turns(plan, rope_index, row), *sines = cosines + half;
     size_t step = rope->style == CR_ROPE_PAIRS ? 2 : 1;
     size_t apart = rope->style == CR_ROPE_PAIRS ? 1 : half;
     for (size_t i = 0; i < half; i++) {
@@ -67,7 +69,7 @@ static void project_head(const cr_plan *plan, const cr_op *op, int which, int ro
         float *q = cr_plan_value(plan, op->out, row) + (size_t)which * dim;
         cr_plan_project(plan, &op->u.qkv.q, (size_t)which * dim, dim, x, q);
         norm_head(plan, &op->u.qkv.q_norm, q, dim);
-        rotate(plan, row, q);
+        rotate(plan, op->u.qkv.rope, row, q);
         return;
     }
     which -= heads->n_head;
@@ -77,7 +79,7 @@ static void project_head(const cr_plan *plan, const cr_op *op, int which, int ro
                     scratch);
     if (!is_value) {
         norm_head(plan, &op->u.qkv.k_norm, scratch, dim);
-        rotate(plan, row, scratch);
+        rotate(plan, op->u.qkv.rope, row, scratch);
     }
     store(plan, cache_at(plan, cache, place->seq, head, place->position, is_value), scratch, dim);
 }

@@ -102,6 +102,14 @@ static size_t widest_value(const cr_graph *graph)
     return widest;
 }
 
+static size_t widest_rope(const cr_graph *graph)
+{
+    int widest = 0;
+    for (int i = 0; i < graph->n_ropes; i++)
+        widest = CR_MAX(widest, graph->ropes[i].n_dims);
+    return (size_t)widest;
+}
+
 /* The most floats that an op wants beside the shared buffers. */
 static size_t scratch_floats(const cr_graph *graph)
 {
@@ -129,7 +137,8 @@ static bool measure(const cr_plan *plan, plan_sizes *out)
     size_t workers = (size_t)cr_pool_width(plan->backend->pool);
     return cr_mul_size(n, graph->row_floats * sizeof(float), &out->values) &&
            cr_mul_size(n, sizeof(cr_row), &out->rows) &&
-           cr_mul_size(n, (size_t)CR_MAX(graph->rope.n_dims, 1) * sizeof(float), &out->turns) &&
+           cr_mul_size(n, (size_t)graph->n_ropes * plan->turn_floats * sizeof(float),
+                       &out->turns) &&
            cr_mul_size(n, plan->act_bytes, &out->shared) &&
            cr_mul_size(workers, plan->local_bytes, &out->local);
 }
@@ -164,6 +173,7 @@ static cera_status plan_new(cr_backend *backend, const cr_graph *graph,
     plan->kv_type = options->kv_type;
     plan->kv_size = (size_t)cr_type_get(options->kv_type)->block_bytes;
     plan->act_bytes = cr_act_bytes(widest_value(graph));
+    plan->turn_floats = widest_rope(graph);
     plan->scratch_floats = scratch_floats(graph);
     plan->local_bytes = CR_LOCAL_ROWS * plan->act_bytes + plan->scratch_floats * sizeof(float);
     plan->local_bytes = (plan->local_bytes + 63) / 64 * 64;
@@ -188,7 +198,7 @@ static cera_status plan_new(cr_backend *backend, const cr_graph *graph,
 
 /* ---- running ----------------------------------------------------------------------------- */
 
-/* Every row's place, and the turn of every rotary pair at its position. */
+/* Every row's place. */
 static void begin_rows(cr_plan *plan)
 {
     const cr_batch *batch = plan->batch;
@@ -200,19 +210,26 @@ static void begin_rows(cr_plan *plan)
     assert(row == batch->n_rows && row <= plan->max_rows);
 }
 
+/* The turn of every rotary pair at the row's position. */
+static void turn_row(cr_plan *plan, int rope_index, int row)
+{
+    const cr_rope *rope = &plan->graph->ropes[rope_index];
+    int half = rope->n_dims / 2;
+    float *cosines = cr_plan_turns(plan, rope_index, row), *sines = cosines + half;
+    for (int i = 0; i < half; i++) {
+        float angle = (float)plan->rows[row].position * rope->freq[i];
+        cosines[i] = (float)cos((double)angle);
+        sines[i] = (float)sin((double)angle);
+    }
+}
+
 static void turn_rows(cr_plan *plan, int worker)
 {
-    const cr_rope *rope = &plan->graph->rope;
-    size_t half = (size_t)rope->n_dims / 2, begin, end;
+    size_t begin, end;
     cr_pool_share(plan->backend->pool, worker, (size_t)plan->batch->n_rows, 1, &begin, &end);
-    for (size_t row = begin; row < end; row++) {
-        float *cosines = plan->turns + row * 2 * half, *sines = cosines + half;
-        for (size_t i = 0; i < half; i++) {
-            float angle = (float)plan->rows[row].position * rope->freq[i];
-            cosines[i] = (float)cos((double)angle);
-            sines[i] = (float)sin((double)angle);
-        }
-    }
+    for (int i = 0; i < plan->graph->n_ropes; i++)
+        for (size_t row = begin; row < end; row++)
+            turn_row(plan, i, (int)row);
 }
 
 static void walk(void *ctx, int worker)

@@ -42,7 +42,8 @@ struct cr_plan {
 
     float *values;
     cr_row *rows; /* [max_rows] */
-    float *turns; /* [max_rows][rope dims]: cosines, then sines */
+    float *turns; /* [n_ropes][max_rows][turn_floats]: cosines, then sines */
+    size_t turn_floats;
     uint8_t *shared;
     uint8_t *local;
     size_t act_bytes;      /* of one cr_act, wide enough for every op */
@@ -58,6 +59,12 @@ static inline float *cr_plan_value(const cr_plan *plan, int value, int row)
 {
     const cr_graph *graph = plan->graph;
     return plan->values + (size_t)row * graph->row_floats + graph->values[value].offset;
+}
+
+/* The turn of every pair at the row's position, by rope `rope` of the graph. */
+static inline float *cr_plan_turns(const cr_plan *plan, int rope, int row)
+{
+    return plan->turns + ((size_t)rope * (size_t)plan->max_rows + (size_t)row) * plan->turn_floats;
 }
 
 /* Floats for the worker alone, plan->scratch_floats of them. */
