@@ -58,17 +58,22 @@ static void use_value(cr_graph *graph, int value, int op)
     if (value < 0)
         return;
     cr_value_slot *slot = &graph->values[value];
-    if (slot->first_op < 0)
-        slot->first_op = op;
-    slot->last_op = op;
+    slot->first_op = slot->first_op < 0 ? op : CR_MIN(slot->first_op, op);
+    slot->last_op = CR_MAX(slot->last_op, op);
 }
 
 cr_op *cr_graph_op(cr_graph *graph, cr_op_kind kind, int layer, int in, int out)
 {
     cr_op *op = &graph->ops[graph->n_ops];
-    *op = (cr_op){ .kind = kind, .layer = layer, .in = in, .out = out };
+    *op = (cr_op){ .kind = kind, .layer = layer, .in = in, .out = out, .mid = -1 };
     use_value(graph, in, graph->n_ops);
     use_value(graph, out, graph->n_ops);
     graph->n_ops++;
     return op;
+}
+
+void cr_graph_mid(cr_graph *graph, cr_op *op, int value)
+{
+    op->mid = value;
+    use_value(graph, value, (int)(op - graph->ops));
 }

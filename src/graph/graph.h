@@ -43,7 +43,7 @@ typedef struct cr_proj {
 
 /* y = x / sqrt(mean(x^2) + eps) * weight */
 typedef struct cr_norm {
-    const cr_weight *weight;
+    const cr_weight *weight; /* NULL: no norm, where an op allows that */
     float eps;
 } cr_norm;
 
@@ -66,15 +66,18 @@ typedef struct cr_op {
     cr_op_kind kind;
     int layer;   /* -1 outside the layers */
     int in, out; /* values; -1 when there is none */
+    int mid;     /* a value that only this op uses, between its steps; -1: none */
     union {
         struct {
             const cr_weight *table; /* [n_vocab][n_embd] */
             float scale;            /* of the rows */
         } embed;
         struct {
-            cr_norm norm;
+            cr_norm norm; /* or none */
             cr_proj q, k, v;
-            cr_norm q_norm, k_norm; /* per head, before the rotation; weight NULL: none */
+            /* Before the rotation, or none: of each head; with `mid`, where the keys wait for it, of
+             * all heads of the row together. */
+            cr_norm q_norm, k_norm;
             cr_heads heads;
             int rope;  /* index into graph->ropes; -1: no rotation */
             int cache; /* index into graph->caches */
@@ -92,10 +95,11 @@ typedef struct cr_op {
         } conv;
         struct {
             cr_proj proj;
-            float scale; /* out += scale * proj(in) */
+            cr_norm norm; /* of the whole row, which waits in `mid`; or none */
+            float scale;  /* out += scale * norm(proj(in)) */
         } residual;
         struct {
-            cr_norm norm;
+            cr_norm norm; /* or none */
             cr_proj gate, up;
         } gate_up;
         struct {
@@ -157,6 +161,7 @@ int cr_graph_cache(cr_graph *graph, int n_head_kv, int head_dim);
 int cr_graph_state(cr_graph *graph, size_t n);
 int cr_graph_rope(cr_graph *graph, const cr_rope *rope);
 cr_op *cr_graph_op(cr_graph *graph, cr_op_kind kind, int layer, int in, int out);
+void cr_graph_mid(cr_graph *graph, cr_op *op, int value);
 
 /* Checks that the tensors of every op fit together; the error names op and tensor. */
 cera_status cr_graph_check(const cr_graph *graph, cera_error *err);

@@ -21,7 +21,14 @@ static cera_status want(const checker *c, const char *what, size_t expected, siz
 
 static cera_status want_norm(const checker *c, const cr_norm *norm, size_t width)
 {
+    if (!norm->weight)
+        return want(c, "norm", width, 0);
     return want(c, norm->weight->name, width, norm->weight->n_cols);
+}
+
+static cera_status want_norm_or_none(const checker *c, const cr_norm *norm, size_t width)
+{
+    return norm->weight ? want_norm(c, norm, width) : CERA_OK;
 }
 
 /* proj: [rows][cols] */
@@ -45,15 +52,17 @@ static cera_status check_qkv(const checker *c, size_t in, size_t out)
     size_t dim = (size_t)heads->head_dim;
     size_t kv = (size_t)heads->n_head_kv * dim;
     CR_TRY(want(c, "queries", (size_t)heads->n_head * dim, out));
-    CR_TRY(want_norm(c, &c->op->u.qkv.norm, in));
+    CR_TRY(want_norm_or_none(c, &c->op->u.qkv.norm, in));
     CR_TRY(want_proj(c, &c->op->u.qkv.q, out, in));
     CR_TRY(want_proj(c, &c->op->u.qkv.k, kv, in));
     CR_TRY(want_proj(c, &c->op->u.qkv.v, kv, in));
-    if (c->op->u.qkv.q_norm.weight)
-        CR_TRY(want_norm(c, &c->op->u.qkv.q_norm, dim));
-    if (c->op->u.qkv.k_norm.weight)
-        CR_TRY(want_norm(c, &c->op->u.qkv.k_norm, dim));
-    return CERA_OK;
+    if (c->op->mid >= 0) { /* norms over the row */
+        CR_TRY(want(c, "keys", kv, width(c, c->op->mid)));
+        CR_TRY(want_norm(c, &c->op->u.qkv.q_norm, out));
+        return want_norm(c, &c->op->u.qkv.k_norm, kv);
+    }
+    CR_TRY(want_norm_or_none(c, &c->op->u.qkv.q_norm, dim));
+    return want_norm_or_none(c, &c->op->u.qkv.k_norm, dim);
 }
 
 static cera_status check_conv(const checker *c, size_t in, size_t out)
@@ -80,9 +89,12 @@ static cera_status check_op(const checker *c)
     case CR_OP_CONV_IN:
         return check_conv(c, in, out);
     case CR_OP_RESIDUAL:
+        CR_TRY(want_norm_or_none(c, &op->u.residual.norm, out));
+        if (op->u.residual.norm.weight)
+            CR_TRY(want(c, "projection", out, width(c, op->mid)));
         return want_proj(c, &op->u.residual.proj, out, in);
     case CR_OP_NORM_GATE_UP:
-        CR_TRY(want_norm(c, &op->u.gate_up.norm, in));
+        CR_TRY(want_norm_or_none(c, &op->u.gate_up.norm, in));
         CR_TRY(want_proj(c, &op->u.gate_up.gate, out, in));
         return want_proj(c, &op->u.gate_up.up, out, in);
     case CR_OP_HEAD:

@@ -8,8 +8,12 @@ typedef struct lowering {
     const cr_hparams *hp;
     const cr_tensors *tensors;
     cr_graph *graph;
-    /* Values: the residual stream, queries, the mixer's output, the gated feed-forward. */
+    /* Values that all have: the residual stream, queries, the mixer's output, the gated
+     * feed-forward. */
     int residual, query, mixed, gated;
+    /* Those that the first layer in need of one makes: a convolution's output; keys, and what joins
+     * the residual stream, where a norm of the whole row comes first. */
+    int conv, key, joining;
     int rope; /* of hp->rope */
 } lowering;
 
@@ -23,7 +27,26 @@ static cr_norm norm(const lowering *l, const cr_weight *weight)
     return (cr_norm){ weight, l->hp->norm_eps };
 }
 
-static void lower_attention(const lowering *l, int i, const cr_layer *layer)
+static int value_once(lowering *l, int *value, const char *name, size_t width)
+{
+    if (*value < 0)
+        *value = cr_graph_value(l->graph, name, width);
+    return *value;
+}
+
+/* residual += scale * post_norm(weight in) */
+static void lower_residual(lowering *l, int i, int in, cr_proj projection,
+                           const cr_weight *post_norm)
+{
+    cr_op *op = cr_graph_op(l->graph, CR_OP_RESIDUAL, i, in, l->residual);
+    op->u.residual.proj = projection;
+    op->u.residual.norm = norm(l, post_norm);
+    op->u.residual.scale = l->hp->residual_scale;
+    if (post_norm)
+        cr_graph_mid(l->graph, op, value_once(l, &l->joining, "joining", l->graph->n_embd));
+}
+
+static void lower_attention(lowering *l, int i, const cr_layer *layer)
 {
     const cr_weight *const *w = l->tensors->layer[i];
     int cache = cr_graph_cache(l->graph, layer->heads.n_head_kv, layer->heads.head_dim);
@@ -38,34 +61,37 @@ static void lower_attention(const lowering *l, int i, const cr_layer *layer)
     op->u.qkv.heads = layer->heads;
     op->u.qkv.rope = layer->rope ? l->rope : -1;
     op->u.qkv.cache = cache;
+    const cr_weight *q_norm = w[CR_SLOT_Q_NORM];
+    size_t dim = (size_t)layer->heads.head_dim;
+    if (q_norm && q_norm->n_cols != dim)
+        cr_graph_mid(l->graph, op,
+                     value_once(l, &l->key, "key", (size_t)layer->heads.n_head_kv * dim));
 
     op = cr_graph_op(l->graph, CR_OP_ATTEND, i, l->query, l->mixed);
     op->u.attend.heads = layer->heads;
     op->u.attend.scale = l->hp->attn_scale;
     op->u.attend.cache = cache;
 
-    op = cr_graph_op(l->graph, CR_OP_RESIDUAL, i, l->mixed, l->residual);
-    op->u.residual.proj = proj(w[CR_SLOT_ATTN_OUT], w[CR_SLOT_ATTN_OUT_BIAS]);
-    op->u.residual.scale = l->hp->residual_scale;
+    lower_residual(l, i, l->mixed, proj(w[CR_SLOT_ATTN_OUT], w[CR_SLOT_ATTN_OUT_BIAS]),
+                   w[CR_SLOT_MIXER_POST_NORM]);
 }
 
-static void lower_conv(const lowering *l, int i, int conv_out)
+static void lower_conv(lowering *l, int i)
 {
     const cr_weight *const *w = l->tensors->layer[i];
     size_t n_state = (size_t)(l->hp->n_taps - 1) * (size_t)l->hp->n_embd;
+    int conv = value_once(l, &l->conv, "conv", l->graph->n_embd);
 
-    cr_op *op = cr_graph_op(l->graph, CR_OP_CONV_IN, i, l->residual, conv_out);
+    cr_op *op = cr_graph_op(l->graph, CR_OP_CONV_IN, i, l->residual, conv);
     op->u.conv.norm = norm(l, w[CR_SLOT_MIXER_NORM]);
     op->u.conv.in = proj(w[CR_SLOT_CONV_IN], NULL);
     op->u.conv.taps = w[CR_SLOT_CONV_TAPS];
     op->u.conv.state = cr_graph_state(l->graph, n_state);
 
-    op = cr_graph_op(l->graph, CR_OP_RESIDUAL, i, conv_out, l->residual);
-    op->u.residual.proj = proj(w[CR_SLOT_CONV_OUT], NULL);
-    op->u.residual.scale = l->hp->residual_scale;
+    lower_residual(l, i, conv, proj(w[CR_SLOT_CONV_OUT], NULL), w[CR_SLOT_MIXER_POST_NORM]);
 }
 
-static void lower_ffn(const lowering *l, int i)
+static void lower_ffn(lowering *l, int i)
 {
     const cr_weight *const *w = l->tensors->layer[i];
 
@@ -74,9 +100,8 @@ static void lower_ffn(const lowering *l, int i)
     op->u.gate_up.gate = proj(w[CR_SLOT_GATE], w[CR_SLOT_GATE_BIAS]);
     op->u.gate_up.up = proj(w[CR_SLOT_UP], w[CR_SLOT_UP_BIAS]);
 
-    op = cr_graph_op(l->graph, CR_OP_RESIDUAL, i, l->gated, l->residual);
-    op->u.residual.proj = proj(w[CR_SLOT_DOWN], w[CR_SLOT_DOWN_BIAS]);
-    op->u.residual.scale = l->hp->residual_scale;
+    lower_residual(l, i, l->gated, proj(w[CR_SLOT_DOWN], w[CR_SLOT_DOWN_BIAS]),
+                   w[CR_SLOT_FFN_POST_NORM]);
 }
 
 /* Frequencies of the pairs: base^(-2i / n_dims), over the file's factors where it has them. */
@@ -109,9 +134,10 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
 {
     cr_graph graph;
     lowering l = { .arch = arch, .hp = hp, .tensors = tensors, .graph = &graph };
+    l.conv = l.key = l.joining = -1;
     cr_graph_limits limits = {
         .n_ops = 2 + 5 * hp->n_layer,
-        .n_values = 5,
+        .n_values = 7,
         .n_caches = hp->n_layer,
         .n_states = hp->n_layer,
     };
@@ -126,7 +152,6 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
     l.query = cr_graph_value(&graph, "query", q_width);
     l.mixed = cr_graph_value(&graph, "mixed", q_width);
     l.gated = cr_graph_value(&graph, "gated", (size_t)hp->n_ff);
-    int conv_out = cr_graph_value(&graph, "conv", graph.n_embd);
 
     cr_op *op = cr_graph_op(&graph, CR_OP_EMBED, -1, -1, l.residual);
     op->u.embed.table = tensors->global[CR_SLOT_EMBED];
@@ -138,7 +163,7 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
         if (layer.mixer == CR_MIXER_ATTENTION)
             lower_attention(&l, i, &layer);
         else
-            lower_conv(&l, i, conv_out);
+            lower_conv(&l, i);
         lower_ffn(&l, i);
     }
 

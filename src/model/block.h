@@ -1,7 +1,9 @@
 /* The decoder block, once for every architecture.
  *
- *     x -> norm -> mixer -> + -> norm -> feed-forward -> + ->
- *     '--------------------'   '------------------------'
+ *     x -> norm -> mixer -> norm -> + -> norm -> feed-forward -> norm -> + ->
+ *     '----------------------------'   '-------------------------------'
+ *
+ * Most architectures have the norms before, some those after, some both.
  *
  * An architecture says which tensors exist (rules) and which mixer a layer has (recipe); this module
  * binds the tensors and lowers layers to ops. */
@@ -26,13 +28,14 @@ typedef enum cr_slot {
     CR_SLOT_Q_BIAS,
     CR_SLOT_K_BIAS,
     CR_SLOT_V_BIAS,
-    CR_SLOT_Q_NORM,
+    CR_SLOT_Q_NORM, /* of a head, or of the row: the rule says how wide */
     CR_SLOT_K_NORM,
     CR_SLOT_ATTN_OUT,
     CR_SLOT_ATTN_OUT_BIAS,
     CR_SLOT_CONV_IN,
     CR_SLOT_CONV_TAPS,
     CR_SLOT_CONV_OUT,
+    CR_SLOT_MIXER_POST_NORM,
     CR_SLOT_FFN_NORM,
     CR_SLOT_GATE,
     CR_SLOT_UP,
@@ -40,6 +43,7 @@ typedef enum cr_slot {
     CR_SLOT_GATE_BIAS,
     CR_SLOT_UP_BIAS,
     CR_SLOT_DOWN_BIAS,
+    CR_SLOT_FFN_POST_NORM,
     CR_SLOT_COUNT
 } cr_slot;
 

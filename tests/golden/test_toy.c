@@ -80,7 +80,11 @@ static double bound_of(const toy_spec *spec)
 {
     if (is_float(spec))
         return GOLDEN_FLOAT;
-    return strcmp(spec->arch, "lfm2") == 0 ? GOLDEN_INT8_LFM2 : GOLDEN_INT8;
+    static const char *const wide[] = { "lfm2", "olmo2" };
+    for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
+        if (strcmp(spec->arch, wide[i]) == 0)
+            return GOLDEN_INT8_WIDE;
+    return GOLDEN_INT8;
 }
 
 static uint32_t crc32(const uint8_t *bytes, size_t n)
@@ -303,6 +307,13 @@ static const mutation_case mutation_cases[] = {
     { "smollm3-f32", TOY_ARCH, "llama" }, /* which rotates all layers */
     { "smollm3-f32-tied", TOY_QK_SWAPPED, "q and k exchanged" },
     { "smollm3-q4_0", TOY_ARCH, "llama" },
+    { "olmo2-f32", TOY_EPS, "norm epsilon x 10" },
+    { "olmo2-f32", TOY_ROPE_BASE, "rope base x 2" },
+    { "olmo2-f32", TOY_ROPE_PAIRS, "rotation of neighbours" },
+    { "olmo2-f32", TOY_ATTN_SCALE, "attention scale x 2" },
+    { "olmo2-f32", TOY_QK_NORM, "norms of q and k exchanged" },
+    { "olmo2-f32", TOY_POST_NORM, "norms after branches exchanged" },
+    { "olmo2-q4_0", TOY_POST_NORM, "norms after branches exchanged" },
 };
 
 static double mutated_distance(const mutation_case *c)
@@ -449,6 +460,13 @@ static void test_same_llama_tied(void **state)
     check_same("llama-q4_0-tied");
 }
 
+static void test_same_olmo2(void **state)
+{
+    (void)state;
+    check_same("olmo2-f32-odd");
+    check_same("olmo2-q4_0");
+}
+
 static void test_same_lfm2_float(void **state)
 {
     (void)state;
@@ -513,15 +531,11 @@ static int unload(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference),
-        cmocka_unit_test(test_mutations),
-        cmocka_unit_test(test_same_llama_float),
-        cmocka_unit_test(test_same_llama_mixed),
-        cmocka_unit_test(test_same_llama_tied),
-        cmocka_unit_test(test_same_lfm2_float),
-        cmocka_unit_test(test_same_lfm2_taps),
-        cmocka_unit_test(test_same_lfm2_mixed),
-        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_reference),        cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_same_llama_float), cmocka_unit_test(test_same_llama_mixed),
+        cmocka_unit_test(test_same_llama_tied),  cmocka_unit_test(test_same_olmo2),
+        cmocka_unit_test(test_same_lfm2_float),  cmocka_unit_test(test_same_lfm2_taps),
+        cmocka_unit_test(test_same_lfm2_mixed),  cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests_name("golden/toy", tests, load, unload);
 }

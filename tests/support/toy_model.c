@@ -33,16 +33,18 @@ typedef struct recipe {
     const char *final_norm;
     bool is_pairs;                               /* rotates neighbours, not halves */
     enum { BIAS_NONE, BIAS_QKV, BIAS_ALL } bias; /* where toy_spec.bias puts them */
-    bool qk_norm;                                /* per head */
+    enum { QK_NORM_NONE, QK_NORM_HEAD, QK_NORM_ROW } qk_norm;
+    enum { NORMS_BEFORE, NORMS_AFTER, NORMS_BOTH } norms; /* of attention and feed-forward */
 } recipe;
 
 static const recipe recipes[] = {
     { "llama", "output_norm", .is_pairs = true, .bias = BIAS_ALL },
-    { "lfm2", "token_embd_norm", .qk_norm = true },
+    { "lfm2", "token_embd_norm", .qk_norm = QK_NORM_HEAD },
     { "qwen2", "output_norm", .bias = BIAS_QKV },
-    { "qwen3", "output_norm", .qk_norm = true },
+    { "qwen3", "output_norm", .qk_norm = QK_NORM_HEAD },
     { "granite", "output_norm", .is_pairs = true, .bias = BIAS_ALL },
     { "smollm3", "output_norm", .is_pairs = true },
+    { "olmo2", "output_norm", .qk_norm = QK_NORM_ROW, .norms = NORMS_AFTER },
 };
 
 static const recipe *find_recipe(const char *arch)
@@ -320,6 +322,7 @@ static const char *exchanged(const toy *t, const char *name)
         { TOY_QK_SWAPPED, "attn_q", "attn_k" },
         { TOY_GATE_UP, "ffn_gate", "ffn_up" },
         { TOY_QK_NORM, "attn_q_norm", "attn_k_norm" },
+        { TOY_POST_NORM, "post_attention_norm", "post_ffw_norm" },
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         if (pairs[i].mutation != t->spec->mutation)
@@ -382,8 +385,9 @@ static void add_attention(toy *t, int layer)
     add_matrix(t, "attn_v", s->n_embd, n_kv, layer);
     add_bias(t, "attn_v", n_kv, layer);
     if (t->recipe->qk_norm) {
-        add_norm(t, "attn_q_norm", s->head_dim, layer)->is_rotated = true;
-        add_norm(t, "attn_k_norm", s->head_dim, layer)->is_rotated = true;
+        bool of_row = t->recipe->qk_norm == QK_NORM_ROW;
+        add_norm(t, "attn_q_norm", of_row ? n_q : s->head_dim, layer)->is_rotated = true;
+        add_norm(t, "attn_k_norm", of_row ? n_kv : s->head_dim, layer)->is_rotated = true;
     }
     add_matrix(t, "attn_output", n_q, s->n_embd, layer);
     add_bias(t, "attn_output", s->n_embd, layer);
@@ -421,15 +425,21 @@ static void list_tensors(toy *t)
         x->dims[0] = (uint64_t)s->rope_dims / 2;
     }
     for (int i = 0; i < s->n_layer; i++) {
-        add_norm(t, "attn_norm", s->n_embd, i);
+        if (t->recipe->norms != NORMS_AFTER)
+            add_norm(t, "attn_norm", s->n_embd, i);
         if (s->n_head_kv[i] > 0)
             add_attention(t, i);
         else
             add_conv(t, i);
-        add_norm(t, "ffn_norm", s->n_embd, i);
+        if (t->recipe->norms != NORMS_BEFORE)
+            add_norm(t, "post_attention_norm", s->n_embd, i);
+        if (t->recipe->norms != NORMS_AFTER)
+            add_norm(t, "ffn_norm", s->n_embd, i);
         add_ffn(t, "ffn_gate", s->n_embd, s->n_ff, i);
         add_ffn(t, "ffn_up", s->n_embd, s->n_ff, i);
         add_ffn(t, "ffn_down", s->n_ff, s->n_embd, i);
+        if (t->recipe->norms != NORMS_BEFORE)
+            add_norm(t, "post_ffw_norm", s->n_embd, i);
     }
 }
 

@@ -35,6 +35,7 @@ typedef enum toy_mutation {
     TOY_TIED,       /* the head is the embedding table */
     TOY_GATE_UP,    /* gate and up exchanged */
     TOY_QK_NORM,    /* norms of queries and keys exchanged */
+    TOY_POST_NORM,  /* norms after attention and feed-forward exchanged */
     TOY_TAPS,       /* taps of the convolution reversed */
     TOY_CONV_PARTS, /* b, c, x becomes c, b, x */
     TOY_KEY,        /* the number of key `detail` doubled */

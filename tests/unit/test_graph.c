@@ -297,10 +297,29 @@ static void values_that_do_not_fit_are_named(void **state)
     assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_UNSUPPORTED);
     assert_int_equal(cr_graph_check(&s.g, NULL), CERA_E_UNSUPPORTED);
 
-    /* A head norm is optional. */
+    /* A head norm is optional, a norm of the row wants its place between the steps. */
     make_sample(&s);
     s.g.ops[1].u.qkv.q_norm.weight = s.g.ops[1].u.qkv.k_norm.weight = NULL;
     assert_int_equal(cr_graph_check(&s.g, &err), CERA_OK);
+    cr_graph_mid(&s.g, &s.g.ops[1], 4);
+    assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_FORMAT);
+    assert_string_equal(err.message, "NORM_QKV of layer 0: norm: expected 64, found 0");
+    cr_graph_mid(&s.g, &s.g.ops[1], 1);
+    assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_FORMAT);
+    assert_string_equal(err.message, "NORM_QKV of layer 0: keys: expected 32, found 64");
+
+    make_sample(&s);
+    s.g.ops[3].u.residual.norm = norm(&s, "post_norm", EMBD);
+    assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_FORMAT);
+    assert_string_equal(err.message, "RESIDUAL of layer 0: projection: expected 32, found 0");
+    cr_graph_mid(&s.g, &s.g.ops[3], 4);
+    assert_int_equal(cr_graph_check(&s.g, &err), CERA_OK);
+    assert_true(s.g.values[4].first_op == 3 && s.g.values[4].last_op == 5);
+
+    make_sample(&s);
+    s.g.ops[8].u.head.norm.weight = NULL;
+    assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_FORMAT);
+    assert_string_equal(err.message, "HEAD of layer -1: norm: expected 32, found 0");
 }
 
 int main(void)

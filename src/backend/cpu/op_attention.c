@@ -50,38 +50,73 @@ static void rotate(const cr_plan *plan, int rope_index, int row, float *x)
     }
 }
 
-static void norm_head(const cr_plan *plan, const cr_norm *norm, float *x, size_t dim)
+/* A key or value head goes to the cache as it is now. */
+static void remember(const cr_plan *plan, const cr_op *op, int row, int head, const float *x,
+                     bool is_value)
 {
-    if (norm->weight)
-        plan->kernels->rms_norm(x, x, cr_weight_f32(norm->weight), dim, norm->eps);
+    const cr_cache *cache = &plan->graph->caches[op->u.qkv.cache];
+    const cr_row *place = &plan->rows[row];
+    store(plan, cache_at(plan, cache, place->seq, head, place->position, is_value), x,
+          (size_t)cache->head_dim);
 }
 
-/* One head of one row: `which` counts query heads, then key heads, then value heads. */
+/* Norm and rotation of one head of queries or keys. */
+static void finish_head(const cr_plan *plan, const cr_op *op, const cr_norm *norm, int row,
+                        float *x)
+{
+    if (norm->weight)
+        plan->kernels->rms_norm(x, x, cr_weight_f32(norm->weight), norm->weight->n_cols, norm->eps);
+    rotate(plan, op->u.qkv.rope, row, x);
+}
+
+/* One head of one row: `which` counts query heads, then key heads, then value heads. Queries and
+ * keys whose norm is over the row are left as they are, the keys in mid. */
 static void project_head(const cr_plan *plan, const cr_op *op, int which, int row, const cr_act *x,
                          float *scratch)
 {
     const cr_heads *heads = &op->u.qkv.heads;
-    const cr_cache *cache = &plan->graph->caches[op->u.qkv.cache];
     size_t dim = (size_t)heads->head_dim;
-    const cr_row *place = &plan->rows[row];
+    bool of_row = op->mid >= 0;
 
     if (which < heads->n_head) {
         float *q = cr_plan_value(plan, op->out, row) + (size_t)which * dim;
         cr_plan_project(plan, &op->u.qkv.q, (size_t)which * dim, dim, x, q);
-        norm_head(plan, &op->u.qkv.q_norm, q, dim);
-        rotate(plan, op->u.qkv.rope, row, q);
+        if (!of_row)
+            finish_head(plan, op, &op->u.qkv.q_norm, row, q);
         return;
     }
     which -= heads->n_head;
-    bool is_value = which >= heads->n_head_kv;
-    int head = is_value ? which - heads->n_head_kv : which;
-    cr_plan_project(plan, is_value ? &op->u.qkv.v : &op->u.qkv.k, (size_t)head * dim, dim, x,
-                    scratch);
-    if (!is_value) {
-        norm_head(plan, &op->u.qkv.k_norm, scratch, dim);
-        rotate(plan, op->u.qkv.rope, row, scratch);
+    if (which < heads->n_head_kv) {
+        float *k = of_row ? cr_plan_value(plan, op->mid, row) + (size_t)which * dim : scratch;
+        cr_plan_project(plan, &op->u.qkv.k, (size_t)which * dim, dim, x, k);
+        if (of_row)
+            return;
+        finish_head(plan, op, &op->u.qkv.k_norm, row, k);
+        remember(plan, op, row, which, k, false);
+        return;
     }
-    store(plan, cache_at(plan, cache, place->seq, head, place->position, is_value), scratch, dim);
+    which -= heads->n_head_kv;
+    cr_plan_project(plan, &op->u.qkv.v, (size_t)which * dim, dim, x, scratch);
+    remember(plan, op, row, which, scratch, true);
+}
+
+/* The norms over all heads of a row, and what comes after them. */
+static void finish_row(const cr_plan *plan, const cr_op *op, int row)
+{
+    const cr_heads *heads = &op->u.qkv.heads;
+    const cr_norm *q_norm = &op->u.qkv.q_norm, *k_norm = &op->u.qkv.k_norm;
+    size_t dim = (size_t)heads->head_dim;
+    float *q = cr_plan_value(plan, op->out, row), *k = cr_plan_value(plan, op->mid, row);
+    plan->kernels->rms_norm(q, q, cr_weight_f32(q_norm->weight), q_norm->weight->n_cols,
+                            q_norm->eps);
+    plan->kernels->rms_norm(k, k, cr_weight_f32(k_norm->weight), k_norm->weight->n_cols,
+                            k_norm->eps);
+    for (int head = 0; head < heads->n_head; head++)
+        rotate(plan, op->u.qkv.rope, row, q + (size_t)head * dim);
+    for (int head = 0; head < heads->n_head_kv; head++) {
+        rotate(plan, op->u.qkv.rope, row, k + (size_t)head * dim);
+        remember(plan, op, row, head, k + (size_t)head * dim, false);
+    }
 }
 
 void cr_op_norm_qkv(cr_plan *plan, const cr_op *op, int worker)
@@ -99,6 +134,12 @@ void cr_op_norm_qkv(cr_plan *plan, const cr_op *op, int worker)
             project_head(plan, op, (int)which, row, &x, scratch);
         }
     }
+    if (op->mid < 0)
+        return;
+    cr_pool_barrier(plan->backend->pool);
+    cr_pool_share(plan->backend->pool, worker, (size_t)n_rows, 1, &begin, &end);
+    for (size_t row = begin; row < end; row++)
+        finish_row(plan, op, (int)row);
 }
 
 /* The softmax-weighted sum of one chunk of keys, not yet divided: out [dim] = sum p value,

@@ -32,9 +32,24 @@ void cr_op_embed(cr_plan *plan, const cr_op *op, int worker)
     }
 }
 
-/* out += scale * proj(in) */
+/* out += scale * norm(mid), rows of the batch split over the workers */
+static void add_normed(cr_plan *plan, const cr_op *op, int worker)
+{
+    const cr_norm *norm = &op->u.residual.norm;
+    size_t n = norm->weight->n_cols, begin, end;
+    share(plan, worker, (size_t)plan->batch->n_rows, 1, &begin, &end);
+    for (size_t row = begin; row < end; row++) {
+        float *y = cr_plan_value(plan, op->mid, (int)row);
+        plan->kernels->rms_norm(y, y, cr_weight_f32(norm->weight), n, norm->eps);
+        plan->kernels->add_scaled(cr_plan_value(plan, op->out, (int)row), y, op->u.residual.scale,
+                                  n);
+    }
+}
+
+/* out += scale * proj(in); with a norm, the projection waits in mid until its rows are whole */
 void cr_op_residual(cr_plan *plan, const cr_op *op, int worker)
 {
+    bool normed = op->u.residual.norm.weight != NULL;
     const cr_proj *proj = &op->u.residual.proj;
     int n_rows = plan->batch->n_rows;
     cr_input input =
@@ -46,10 +61,19 @@ void cr_op_residual(cr_plan *plan, const cr_op *op, int worker)
         size_t n = CR_MIN(end - first, (size_t)CR_TILE);
         for (int row = 0; row < n_rows; row++) {
             cr_act x = cr_input_row(&input, row);
+            if (normed) {
+                cr_plan_project(plan, proj, first, n, &x,
+                                cr_plan_value(plan, op->mid, row) + first);
+                continue;
+            }
             cr_plan_project(plan, proj, first, n, &x, y);
             plan->kernels->add_scaled(cr_plan_value(plan, op->out, row) + first, y,
                                       op->u.residual.scale, n);
         }
+    }
+    if (normed) {
+        cr_pool_barrier(plan->backend->pool);
+        add_normed(plan, op, worker);
     }
 }
 

@@ -56,6 +56,8 @@ static void prepare_row(cr_plan *plan, const cr_input *input, int in, const cr_n
 cr_input cr_plan_input(cr_plan *plan, int worker, int in, const cr_norm *norm, const int32_t *rows,
                        int n, bool quantized)
 {
+    if (norm && !norm->weight)
+        norm = NULL;
     cr_input input = {
         .acts = plan->shared,
         .act_bytes = plan->act_bytes,

@@ -85,7 +85,7 @@ typedef struct cr_input {
 } cr_input;
 
 /* Prepares n rows of value `in`: all rows of the batch, or those listed in `rows` (not NULL). With
- * `norm` NULL the rows are taken as they are. Every worker calls this; afterwards it may read all
+ * `norm` NULL, or a norm without a weight, the rows are taken as they are. Every worker calls this; afterwards it may read all
  * rows. */
 cr_input cr_plan_input(cr_plan *plan, int worker, int in, const cr_norm *norm, const int32_t *rows,
                        int n, bool quantized);
