@@ -22,7 +22,10 @@
  * - The library never prints, exits, reads the environment, installs signal handlers or keeps
  *   global state. All memory and all system calls go through the tables in cera_host.
  * - Threads: an engine, a file and a vocabulary may be used by many threads at once. A session
- *   belongs to one thread at a time; only cera_session_cancel may be called from elsewhere.
+ *   belongs to one thread at a time; only cera_session_cancel may be called from elsewhere. A sink
+ *   may ask its session questions and cancel it; other calls on it fail with CERA_E_STATE.
+ * - A child of fork() has none of the engine's threads: computing there fails with CERA_E_STATE, and
+ *   the child opens an engine of its own.
  */
 #ifndef CERA_H
 #define CERA_H
@@ -118,6 +121,8 @@ typedef struct cera_os {
     void (*wake)(void *ctx, const uint32_t *word);
     /* The processors this thread may run on, as a bit set of 1,024. */
     int (*affinity)(void *ctx, uint64_t mask[16]);
+    /* A number that fork() changes. */
+    uint64_t (*process)(void *ctx);
     void *ctx;
 } cera_os;
 
@@ -369,8 +374,8 @@ typedef struct cera_generate_options {
     size_t size;
     int max_tokens; /* default 256; -1: until the model or the context ends */
     /* Sampling, applied in this order: bias, repetition penalty, temperature, top-k, top-p, min-p.
-     * temperature <= 0 or top_k == 1 is greedy: the largest logit after the bias, the lowest id
-     * among equals, no penalty. */
+     * temperature <= 0 (or not finite) or top_k == 1 is greedy: the largest logit after the bias,
+     * the lowest id among equals, no penalty. */
     float temperature;        /* 0.7 */
     int top_k;                /* 40; 0: off */
     float top_p;              /* 0.9, in [0, 1] */
@@ -404,7 +409,8 @@ typedef struct cera_token_info {
  * return ends the generation with CERA_FINISH_SINK. */
 typedef struct cera_sink {
     /* Whole UTF-8 characters only; a part that is still open, or that may begin a stop text, is
-     * held back until it is decided. Bytes that can never become UTF-8 arrive as U+FFFD. */
+     * held back until it is decided. Bytes that can never become UTF-8 arrive as U+FFFD; control
+     * tokens arrive as their text. */
     int (*on_text)(void *user, const char *text, size_t n);
     int (*on_token)(void *user, const cera_token_info *token);
     void *user;
@@ -438,7 +444,8 @@ CERA_API cera_status cera_session_generate(cera_session *session,
 /* Asks the call that is running, or the next one, to end: an append fails with CERA_E_CANCELLED,
  * a generation ends with CERA_FINISH_CANCELLED within one token. Any thread, or a signal handler. */
 CERA_API void cera_session_cancel(cera_session *session);
-/* Back to position 0; memory is kept for reuse. Clears a pending cancel. */
+/* Back to position 0; memory is kept for reuse. Clears a pending cancel. Does nothing when called by
+ * the session's own sink. */
 CERA_API void cera_session_reset(cera_session *session);
 
 /* ---- processor --------------------------------------------------------------------------- */

@@ -25,11 +25,14 @@ const char *cera_finish_name(cera_finish finish)
     return (size_t)finish < CR_COUNT(names) ? names[finish] : "?";
 }
 
+/* A session that may be computed with. */
 static cera_status want_session(const cera_session *session, cera_error *err)
 {
-    if (session)
-        return CERA_OK;
-    return cr_fail(err, CERA_E_ARG, "session: expected one, found NULL");
+    if (!session)
+        return cr_fail(err, CERA_E_ARG, "session: expected one, found NULL");
+    if (session->is_busy)
+        return cr_fail(err, CERA_E_STATE, "session: it is generating, and its own sink called it");
+    return CERA_OK;
 }
 
 cera_status cera_session_new(cera_engine *engine, const cera_session_options *options,
@@ -97,7 +100,11 @@ cera_status cera_session_generate(cera_session *session, const cera_generate_opt
     CR_TRY(want_session(session, err));
     cera_generate_options defaults;
     cera_generate_options_init(&defaults);
-    return cr_session_generate(session->core, options ? options : &defaults, sink, summary, err);
+    session->is_busy = true;
+    cera_status status =
+        cr_session_generate(session->core, options ? options : &defaults, sink, summary, err);
+    session->is_busy = false;
+    return status;
 }
 
 const float *cera_session_logits(const cera_session *session)
@@ -129,6 +136,6 @@ void cera_session_cancel(cera_session *session)
 
 void cera_session_reset(cera_session *session)
 {
-    if (session)
+    if (session && !session->is_busy)
         cr_session_reset(session->core);
 }

@@ -22,6 +22,7 @@ struct cera_engine {
 struct cera_session {
     cera_engine *engine; /* retained */
     cr_session *core;
+    bool is_busy; /* in a call that runs the sink */
 };
 
 #endif

@@ -289,6 +289,12 @@ static void default_wake(void *ctx, const uint32_t *word)
 
 /* ---- processors -------------------------------------------------------------------------- */
 
+static uint64_t default_process(void *ctx)
+{
+    (void)ctx;
+    return (uint64_t)getpid();
+}
+
 static int default_affinity(void *ctx, uint64_t mask[16])
 {
     (void)ctx;
@@ -326,5 +332,6 @@ cera_os cr_default_os(void)
         .wait = default_wait,
         .wake = default_wake,
         .affinity = default_affinity,
+        .process = default_process,
     };
 }

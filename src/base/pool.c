@@ -62,6 +62,7 @@ struct cr_pool {
     alignas(LINE) _Atomic uint32_t arrived;
 
     alignas(LINE) cr_host *host; /* from here on nothing changes after cr_pool_new */
+    uint64_t process;            /* that the threads belong to */
     int width;
     int n_started; /* threads */
     uint32_t spin_max;
@@ -173,6 +174,7 @@ cera_status cr_pool_new(cr_host *host, int n_threads, cr_pool **out, cera_error 
     if (pool == NULL)
         return cr_fail_nomem(err, pool_bytes(n_threads), "worker pool");
     pool->host = host;
+    pool->process = host->os.process(host->os.ctx);
     pool->width = n_threads;
     pool->spin_max = n_threads > 1 ? measure_spin(host) : SPIN_FLOOR;
     atomic_init(&pool->start.word, 0);
@@ -188,7 +190,8 @@ cera_status cr_pool_new(cr_host *host, int n_threads, cr_pool **out, cera_error 
         int error = host->os.thread_start(host->os.ctx, worker_main, w, &w->thread);
         if (error != 0) {
             cr_pool_free(pool);
-            return cr_fail(err, error == ENOMEM ? CERA_E_NOMEM : CERA_E_IO,
+            bool too_many = error == ENOMEM || error == EAGAIN;
+            return cr_fail(err, too_many ? CERA_E_NOMEM : CERA_E_IO,
                            "worker pool: thread %d of %d did not start (errno %d)", i,
                            n_threads - 1, error);
         }
@@ -203,11 +206,18 @@ void cr_pool_free(cr_pool *pool)
     if (pool == NULL)
         return;
     cr_host *host = pool->host;
-    pool->stopping = true;
-    gate_open(host, &pool->start);
-    for (int i = 1; i <= pool->n_started; i++)
-        host->os.thread_join(host->os.ctx, pool->members[i].thread);
+    if (cr_pool_is_here(pool)) {
+        pool->stopping = true;
+        gate_open(host, &pool->start);
+        for (int i = 1; i <= pool->n_started; i++)
+            host->os.thread_join(host->os.ctx, pool->members[i].thread);
+    }
     cr_free(host, CR_MEM_OBJECT, pool, pool_bytes(pool->width));
+}
+
+bool cr_pool_is_here(const cr_pool *pool)
+{
+    return pool->host->os.process(pool->host->os.ctx) == pool->process;
 }
 
 int cr_pool_width(const cr_pool *pool)

@@ -15,6 +15,8 @@ typedef struct cr_pool cr_pool;
 cera_status cr_pool_new(cr_host *host, int n_threads, cr_pool **out, cera_error *err);
 void cr_pool_free(cr_pool *pool);
 int cr_pool_width(const cr_pool *pool);
+/* False in a child of fork(), which has none of the threads: it must not run anything. */
+bool cr_pool_is_here(const cr_pool *pool);
 
 /* Runs work on every worker and returns when all are done. One run at a time: callers hold their
  * own lock. */

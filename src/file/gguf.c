@@ -36,8 +36,8 @@ static const char *error_text(int error)
 
 static cera_status io_failed(const cr_gguf *file, const char *verb, int error, cera_error *err)
 {
-    return cr_fail(err, CERA_E_IO, "%s: cannot %s: %s (errno %d)", file->path, verb,
-                   error_text(error), error);
+    return cr_fail(err, error == ENOMEM ? CERA_E_NOMEM : CERA_E_IO, "%s: cannot %s: %s (errno %d)",
+                   file->path, verb, error_text(error), error);
 }
 
 /* Room for the whole file. */

@@ -218,9 +218,10 @@ cera_status cr_sampler_next(cr_sampler *sampler, const float *logits, int32_t *i
             chosen = cr_filter_draw(list, cr_rng_unit(&sampler->rng));
         }
     }
+    if (chosen < 0 && cr_argmax(logits, sampler->n_vocab) >= 0)
+        return cr_fail(err, CERA_E_ARG, "bias: expected a token that is not banned, found none");
     if (chosen < 0)
-        return cr_fail(err, CERA_E_FORMAT,
-                       "logits: expected a finite value for an allowed token, found none");
+        return cr_fail(err, CERA_E_FORMAT, "logits: expected a finite value, found none");
     sampler->seen[chosen / 64] |= UINT64_C(1) << (chosen % 64);
     *id = chosen;
     return CERA_OK;

@@ -18,8 +18,8 @@ void cr_sampler_free(cr_sampler *sampler);
 /* Forbids a token (ignore_eos). */
 void cr_sampler_ban(cr_sampler *sampler, int32_t id);
 
-/* The next token for logits[n_vocab], which are not changed. CERA_E_FORMAT when no logit that is
- * allowed is finite. */
+/* The next token for logits[n_vocab], which are not changed. CERA_E_FORMAT when no logit is finite,
+ * CERA_E_ARG when the bias bans every token that has a finite one. */
 cera_status cr_sampler_next(cr_sampler *sampler, const float *logits, int32_t *id, cera_error *err);
 
 /* The largest logit: NaN never wins, the lowest id among equals; -1 when there is none. */

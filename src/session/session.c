@@ -253,11 +253,11 @@ cera_status cr_session_append_ids(cr_session *session, const int32_t *ids, size_
 {
     if (n == 0)
         return cr_fail(err, CERA_E_ARG, "input: expected at least one token, found none");
-    CR_TRY(check_ids(&session->env, ids, n, err));
     if (n > cr_session_room(session))
         return cr_fail(err, CERA_E_CONTEXT,
                        "context: %zu tokens do not fit, %d of %d positions are free", n,
                        (int)cr_session_room(session), session->n_context);
+    CR_TRY(check_ids(&session->env, ids, n, err));
     if (cr_session_take_cancel(session))
         return cr_fail(err, CERA_E_CANCELLED, "the input was cancelled");
     CR_TRY(cr_session_reserve(session, n, err));
@@ -336,10 +336,10 @@ cera_status cr_session_embed(const cr_session_env *env, const int32_t *ids, size
         return cr_fail(err, CERA_E_ARG, "input: expected at least one token, found none");
     if (pooling != CERA_POOLING_NONE && pooling != CERA_POOLING_MEAN)
         return cr_fail(err, CERA_E_ARG, "pooling: expected 0 or 1, found %d", (int)pooling);
-    CR_TRY(check_ids(env, ids, n, err));
     if (n > (size_t)env->context_size)
         return cr_fail(err, CERA_E_CONTEXT, "context: %zu tokens do not fit in %d positions", n,
                        env->context_size);
+    CR_TRY(check_ids(env, ids, n, err));
     size_t width = env->model->graph.n_embd, bytes;
     if (!cr_mul_size(n, width * sizeof(float), &bytes))
         return cr_fail(err, CERA_E_LIMIT, "input: %zu rows of hidden states are too many", n);

@@ -287,6 +287,12 @@ static int fault_affinity(void *ctx, uint64_t mask[16])
     return error != 0 ? error : f->base.os.affinity(f->base.os.ctx, mask);
 }
 
+static uint64_t fault_process(void *ctx)
+{
+    fault_host *f = ctx;
+    return f->base.os.process(f->base.os.ctx);
+}
+
 static void fault_log(void *ctx, int level, const char *text)
 {
     fault_host *f = ctx;
@@ -322,6 +328,7 @@ void fault_init_on(fault_host *f, const cera_os *os)
             .wait = fault_wait,
             .wake = fault_wake,
             .affinity = fault_affinity,
+            .process = fault_process,
             .ctx = f,
         },
         .log = fault_log,

@@ -209,16 +209,17 @@ static void threads_that_do_not_start_leave_nothing(void **state)
     (void)state;
     enum { WIDTH = 7 };
     for (size_t i = 1; i < WIDTH; i++) {
-        for (int kind = 0; kind < 2; kind++) {
+        for (int kind = 0; kind < 3; kind++) {
+            static const int errors[] = { ENOMEM, EAGAIN, EPERM };
             fault_host f;
             fault_init(&f);
-            fault_os(&f, FAULT_THREAD, i, FAULT_ONCE, kind == 0 ? ENOMEM : EAGAIN);
+            fault_os(&f, FAULT_THREAD, i, FAULT_ONCE, errors[kind]);
             cr_host host;
             assert_int_equal(cr_host_set(&host, &f.host, NULL), CERA_OK);
             cr_pool *pool = NULL;
             cera_error err;
             assert_int_equal(cr_pool_new(&host, WIDTH, &pool, &err),
-                             kind == 0 ? CERA_E_NOMEM : CERA_E_IO);
+                             errors[kind] == EPERM ? CERA_E_IO : CERA_E_NOMEM);
             assert_null(pool);
             assert_non_null(strstr(err.message, "did not start"));
             assert_int_equal(fault_calls(&f, FAULT_THREAD), i);

@@ -194,7 +194,7 @@ static void test_no_candidate(void **state)
         int32_t id;
         assert_int_equal(
             cr_sampler_next(sampler, (const float[]){ NAN, 1.0f, -INFINITY }, &id, NULL),
-            CERA_E_FORMAT);
+            CERA_E_ARG);
         cr_sampler_free(sampler);
     }
 }

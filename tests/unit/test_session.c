@@ -23,6 +23,48 @@ static int open_engine(void **state)
     return 0;
 }
 
+/* ---- a sink that calls its own session --------------------------------------------------- */
+
+typedef struct caller {
+    cera_session *session;
+    int n_refused, n_calls;
+    size_t position;
+} caller;
+
+static int call_back(void *user, const cera_token_info *token)
+{
+    caller *c = user;
+    (void)token;
+    cera_generate_options options = tiny_greedy(4);
+    c->position = cera_session_position(c->session); /* questions are fine */
+    cera_error err;
+    c->n_calls += 3;
+    c->n_refused += cera_session_append_text(c->session, "a", &err) == CERA_E_STATE;
+    c->n_refused += cera_session_append_ids(c->session, &(int32_t){ 5 }, 1, &err) == CERA_E_STATE;
+    c->n_refused += cera_session_generate(c->session, &options, NULL, NULL, &err) == CERA_E_STATE;
+    cera_session_reset(c->session);
+    return 0;
+}
+
+static void a_sink_cannot_disturb_its_session(void **state)
+{
+    (void)state;
+    cera_session *plain = tiny_new(engine, 0), *disturbed = tiny_new(engine, 0);
+    tiny_append(plain, tiny_prompt);
+    tiny_append(disturbed, tiny_prompt);
+    cera_generate_options options = tiny_greedy(12);
+    caller c = { .session = disturbed };
+    cera_sink sink = { .on_token = call_back, .user = &c };
+    assert_int_equal(cera_session_generate(disturbed, &options, &sink, NULL, NULL), CERA_OK);
+    assert_int_equal(cera_session_generate(plain, &options, NULL, NULL, NULL), CERA_OK);
+    assert_int_equal(c.n_calls, 36);
+    assert_int_equal(c.n_refused, c.n_calls);
+    assert_int_equal(c.position, TINY_PROMPT + 11);
+    tiny_assert_twins(plain, disturbed);
+    cera_session_free(plain);
+    cera_session_free(disturbed);
+}
+
 static int close_engine(void **state)
 {
     (void)state;
@@ -516,6 +558,7 @@ int main(void)
         cmocka_unit_test(a_failed_token_keeps_the_ones_before),
         cmocka_unit_test(a_pending_cancel_ends_the_next_call),
         cmocka_unit_test(reset_is_a_fresh_session),
+        cmocka_unit_test(a_sink_cannot_disturb_its_session),
         cmocka_unit_test(embedding_is_a_timeline_of_its_own),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);

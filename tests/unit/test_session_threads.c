@@ -17,7 +17,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 /* For machines that are slow, emulated or busy; the real figures are printed. */
 enum { PATIENCE_MS = 5000 };
@@ -413,6 +415,48 @@ static void sessions_outlive_their_engine(void **state)
     cera_session_free(b);
 }
 
+/* What a child of fork() sees of an engine that was opened before: 0 when it is refused with
+ * CERA_E_STATE, can be closed, and an engine of the child's own works. */
+static int use_in_child(cera_engine *engine, cera_session *session)
+{
+    cera_error err;
+    alarm(30); /* a hang is a failure */
+    if (cera_session_append_text(session, "a", &err) != CERA_E_STATE)
+        return 1;
+    cera_session_free(session);
+    cera_engine_close(engine);
+    cera_engine *own;
+    if (cera_engine_open("builtin:tiny", NULL, &own, &err) != CERA_OK)
+        return 2;
+    if (cera_session_new(own, NULL, &session, &err) != CERA_OK ||
+        cera_session_append_text(session, "a", &err) != CERA_OK)
+        return 3;
+    cera_session_free(session);
+    cera_engine_close(own);
+    return 0;
+}
+
+static void a_child_of_fork_is_told(void **state)
+{
+    (void)state;
+    cera_engine_options options;
+    cera_engine_options_init(&options);
+    options.n_threads = 2;
+    cera_engine *engine = tiny_open(&options);
+    cera_session *session = tiny_new(engine, 0);
+    tiny_append(session, tiny_prompt);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(use_in_child(engine, session));
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    tiny_append(session, "a"); /* the parent goes on */
+    cera_session_free(session);
+    cera_engine_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +467,7 @@ int main(void)
         cmocka_unit_test(sessions_of_two_threads_are_alone),
         cmocka_unit_test(many_threads_make_progress),
         cmocka_unit_test(sessions_outlive_their_engine),
+        cmocka_unit_test(a_child_of_fork_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

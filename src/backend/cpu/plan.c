@@ -248,6 +248,8 @@ static void walk(void *ctx, int worker)
 
 static cera_status plan_run(cr_plan *plan, const cr_batch *batch, cera_error *err)
 {
+    if (!cr_pool_is_here(plan->backend->pool))
+        return cr_fail(err, CERA_E_STATE, "the engine was opened before fork(): open it again");
     plan->batch = batch;
     atomic_store(&plan->stopped, 0);
     begin_rows(plan);
