@@ -120,7 +120,17 @@ static void run_rms_norm(vectors *v)
 
 static void run_silu_mul(vectors *v)
 {
-    v->k->silu_mul(v->y, v->a, v->b, FF);
+    v->k->gate_mul[CR_GATE_SILU](v->y, v->a, v->b, FF);
+}
+
+static void run_gelu_mul(vectors *v)
+{
+    v->k->gate_mul[CR_GATE_GELU](v->y, v->a, v->b, FF);
+}
+
+static void run_soft_cap(vectors *v)
+{
+    v->k->soft_cap(v->y, 30.0f, KEYS);
 }
 
 static void run_add_scaled(vectors *v)
@@ -154,6 +164,8 @@ static void bench_vectors(cr_tier tier, vectors *v)
         { "quantize 576", run_quantize, 4 * D },
         { "rms_norm 576", run_rms_norm, 8 * D },
         { "silu_mul 1536", run_silu_mul, 8 * FF },
+        { "gelu_mul 1536", run_gelu_mul, 8 * FF },
+        { "soft_cap 256", run_soft_cap, 4 * KEYS },
         { "add_scaled 576", run_add_scaled, 8 * D },
         { "dot_keys F16 64 x 256", run_dot_keys, 2 * HEAD * KEYS },
         { "exp_sum 256", run_exp_sum, 4 * KEYS },

@@ -62,6 +62,10 @@ typedef struct cr_heads {
     int n_head, n_head_kv, head_dim;
 } cr_heads;
 
+/* What multiplies `up`: SILU: v / (1 + exp(-v)).  GELU: v / (1 + exp(-2 t)), where
+ * t = sqrt(2 / pi) (v + 0.044715 v^3); that is v / 2 (1 + tanh t). */
+typedef enum cr_gate { CR_GATE_SILU, CR_GATE_GELU, CR_GATE_COUNT } cr_gate;
+
 typedef struct cr_op {
     cr_op_kind kind;
     int layer;   /* -1 outside the layers */
@@ -85,6 +89,8 @@ typedef struct cr_op {
         struct {
             cr_heads heads;
             float scale; /* of the scores */
+            float cap;   /* scores become cap * tanh(score / cap); 0: they stay */
+            int window;  /* a query sees so many keys, its own the last; 0: all before it */
             int cache;
         } attend;
         struct {
@@ -101,11 +107,13 @@ typedef struct cr_op {
         struct {
             cr_norm norm; /* or none */
             cr_proj gate, up;
+            cr_gate function; /* of the gate */
         } gate_up;
         struct {
             cr_norm norm;
             cr_proj proj; /* [n_vocab][n_embd] */
             float scale;  /* of the logits */
+            float cap;    /* then they become cap * tanh(logit / cap); 0: they stay */
         } head;
     } u;
 } cr_op;

@@ -14,7 +14,7 @@ typedef struct lowering {
     /* Those that the first layer in need of one makes: a convolution's output; keys, and what joins
      * the residual stream, where a norm of the whole row comes first. */
     int conv, key, joining;
-    int rope; /* of hp->rope */
+    int rope, rope_local; /* the graph's ropes for those of the hyper-parameters */
 } lowering;
 
 static cr_proj proj(const cr_weight *weight, const cr_weight *bias)
@@ -59,7 +59,9 @@ static void lower_attention(lowering *l, int i, const cr_layer *layer)
     op->u.qkv.q_norm = norm(l, w[CR_SLOT_Q_NORM]);
     op->u.qkv.k_norm = norm(l, w[CR_SLOT_K_NORM]);
     op->u.qkv.heads = layer->heads;
-    op->u.qkv.rope = layer->rope ? l->rope : -1;
+    op->u.qkv.rope = layer->rope == &l->hp->rope         ? l->rope
+                     : layer->rope == &l->hp->rope_local ? l->rope_local
+                                                         : -1;
     op->u.qkv.cache = cache;
     const cr_weight *q_norm = w[CR_SLOT_Q_NORM];
     size_t dim = (size_t)layer->heads.head_dim;
@@ -70,6 +72,8 @@ static void lower_attention(lowering *l, int i, const cr_layer *layer)
     op = cr_graph_op(l->graph, CR_OP_ATTEND, i, l->query, l->mixed);
     op->u.attend.heads = layer->heads;
     op->u.attend.scale = l->hp->attn_scale;
+    op->u.attend.cap = l->hp->attn_cap;
+    op->u.attend.window = layer->window;
     op->u.attend.cache = cache;
 
     lower_residual(l, i, l->mixed, proj(w[CR_SLOT_ATTN_OUT], w[CR_SLOT_ATTN_OUT_BIAS]),
@@ -99,20 +103,20 @@ static void lower_ffn(lowering *l, int i)
     op->u.gate_up.norm = norm(l, w[CR_SLOT_FFN_NORM]);
     op->u.gate_up.gate = proj(w[CR_SLOT_GATE], w[CR_SLOT_GATE_BIAS]);
     op->u.gate_up.up = proj(w[CR_SLOT_UP], w[CR_SLOT_UP_BIAS]);
+    op->u.gate_up.function = l->hp->gate;
 
     lower_residual(l, i, l->gated, proj(w[CR_SLOT_DOWN], w[CR_SLOT_DOWN_BIAS]),
                    w[CR_SLOT_FFN_POST_NORM]);
 }
 
 /* Frequencies of the pairs: base^(-2i / n_dims), over the file's factors where it has them. */
-static cera_status make_rope(lowering *l, cr_arena *arena, cera_error *err)
+static cera_status make_rope(const lowering *l, const cr_rotary *rotary, const cr_weight *factors,
+                             cr_arena *arena, int *out, cera_error *err)
 {
-    const cr_rotary *rotary = &l->hp->rope;
     size_t n = (size_t)rotary->n_dims / 2;
     float *freq = cr_arena_array(arena, n, sizeof *freq);
     if (!freq)
         return cr_fail_nomem(err, n * sizeof *freq, "the rotary frequencies");
-    const cr_weight *factors = l->tensors->global[CR_SLOT_ROPE_FACTORS];
     for (size_t i = 0; i < n; i++) {
         double f = pow((double)rotary->base, -2.0 * (double)i / (double)rotary->n_dims);
         if (factors) {
@@ -125,7 +129,7 @@ static cera_status make_rope(lowering *l, cr_arena *arena, cera_error *err)
         }
         freq[i] = (float)f;
     }
-    l->rope = cr_graph_rope(l->graph, &(cr_rope){ rotary->style, rotary->n_dims, freq });
+    *out = cr_graph_rope(l->graph, &(cr_rope){ rotary->style, rotary->n_dims, freq });
     return CERA_OK;
 }
 
@@ -134,7 +138,7 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
 {
     cr_graph graph;
     lowering l = { .arch = arch, .hp = hp, .tensors = tensors, .graph = &graph };
-    l.conv = l.key = l.joining = -1;
+    l.conv = l.key = l.joining = l.rope = l.rope_local = -1;
     cr_graph_limits limits = {
         .n_ops = 2 + 5 * hp->n_layer,
         .n_values = 7,
@@ -145,7 +149,9 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
         return cr_fail_nomem(err, 0, "the graph");
     graph.n_vocab = (size_t)hp->n_vocab;
     graph.n_embd = (size_t)hp->n_embd;
-    CR_TRY(make_rope(&l, arena, err));
+    CR_TRY(make_rope(&l, &hp->rope, tensors->global[CR_SLOT_ROPE_FACTORS], arena, &l.rope, err));
+    if (hp->rope_local.n_dims > 0)
+        CR_TRY(make_rope(&l, &hp->rope_local, NULL, arena, &l.rope_local, err));
 
     size_t q_width = (size_t)hp->n_head * (size_t)hp->head_dim;
     l.residual = cr_graph_value(&graph, "residual", graph.n_embd);
@@ -172,6 +178,7 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
     op->u.head.norm = norm(&l, tensors->global[CR_SLOT_OUTPUT_NORM]);
     op->u.head.proj = proj(output ? output : tensors->global[CR_SLOT_EMBED], NULL);
     op->u.head.scale = hp->logit_scale;
+    op->u.head.cap = hp->logit_cap;
 
     CR_TRY(cr_graph_check(&graph, err));
     cr_graph_place(&graph);

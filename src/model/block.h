@@ -91,7 +91,8 @@ typedef struct cr_layer {
     cr_mixer mixer;
     /* Of an attention layer: */
     cr_heads heads;
-    const cr_rotary *rope; /* &hparams->rope; NULL: no rotation */
+    const cr_rotary *rope; /* &hparams->rope or &hparams->rope_local; NULL: no rotation */
+    int window;            /* positions that it looks at; 0: all */
 } cr_layer;
 
 /* The rows of a rule table, in the words of the enums above:

@@ -37,7 +37,12 @@ typedef struct cr_hparams {
     float attn_scale;     /* of the scores; 1 / sqrt(head_dim) for most */
     float residual_scale; /* of what a mixer or feed-forward adds; 1 for most */
     float logit_scale;    /* a factor; 1 for most */
+    float attn_cap;       /* of the scores; 0: none */
+    float logit_cap;      /* 0: none */
+    cr_gate gate;
+    int window[CR_MAX_LAYERS]; /* positions that a layer looks at; 0: all */
     cr_rotary rope;
+    cr_rotary rope_local; /* of layers with a window, where that differs; n_dims 0: not used */
 } cr_hparams;
 
 #endif

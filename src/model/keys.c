@@ -109,6 +109,44 @@ cera_status cr_keys_int_per_layer(const cr_keys *keys, const char *key, cr_need 
     return CERA_OK;
 }
 
+/* What attention.sliding_window_pattern says of layer i, if it is a list. */
+static cera_status has_window(const cr_keys *keys, const char *name, const cera_value *pattern,
+                              int i, bool *out)
+{
+    cera_value element;
+    cr_gguf_element(pattern, (uint64_t)i, &element);
+    if (element.type == CERA_VALUE_BOOL) {
+        *out = element.as.b;
+        return CERA_OK;
+    }
+    int number = 0;
+    CR_TRY(integer_in(keys, name, &element, 0, 1, &number));
+    *out = number != 0;
+    return CERA_OK;
+}
+
+cera_status cr_keys_windows(const cr_keys *keys, int window, int period, cr_hparams *hp)
+{
+    CR_TRY(cr_keys_int(keys, "attention.sliding_window", CR_OPTIONAL, 0, CR_MAX_CONTEXT, &window));
+    full_key name = join(keys, "attention.sliding_window_pattern");
+    cera_value pattern = { 0 };
+    bool is_list =
+        cr_gguf_find(keys->file, name.text, &pattern) && pattern.type == CERA_VALUE_ARRAY;
+    if (is_list && pattern.count < (uint64_t)hp->n_layer)
+        return cr_fail(keys->err, CERA_E_FORMAT, "%s: expected %d elements, found %llu", name.text,
+                       hp->n_layer, (unsigned long long)pattern.count);
+    if (!is_list)
+        CR_TRY(cr_keys_int(keys, "attention.sliding_window_pattern", CR_OPTIONAL, 0, CR_MAX_LAYERS,
+                           &period));
+    for (int i = 0; i < hp->n_layer; i++) {
+        bool limited = period == 0 || i % period < period - 1;
+        if (is_list)
+            CR_TRY(has_window(keys, name.text, &pattern, i, &limited));
+        hp->window[i] = limited ? window : 0;
+    }
+    return CERA_OK;
+}
+
 static cera_status read_heads(const cr_keys *keys, int min_head_kv, cr_hparams *hp)
 {
     CR_TRY(cr_keys_int(keys, "attention.head_count", CR_REQUIRED, 1, CR_MAX_HEADS, &hp->n_head));

@@ -24,6 +24,10 @@ cera_status cr_keys_positive(const cr_keys *keys, const char *key, cr_need need,
 cera_status cr_keys_int_per_layer(const cr_keys *keys, const char *key, cr_need need, int min,
                                   int max, int *out, int n);
 
+/* The windows of a model in which some layers see only their last positions. `period` p: of p layers
+ * the last one sees all; 1: every layer does; 0: none does. The file may have its own, or a list. */
+cera_status cr_keys_windows(const cr_keys *keys, int window, int period, cr_hparams *hp);
+
 /* The keys that every decoder has: sizes, heads, context, norm epsilon. The scales become what most
  * have. min_head_kv is 0 where a layer may have no attention. */
 cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp);

@@ -44,6 +44,11 @@ static toy_spec read_spec(const json_t *model)
     spec.tied = json_is_true(golden_get(s, "tied"));
     spec.bias = json_is_true(golden_get(s, "bias"));
     spec.factors = json_is_true(golden_get(s, "factors"));
+    spec.rope_local_base = option(s, "rope_local_base");
+    spec.attn_cap = option(s, "attn_cap");
+    spec.logit_cap = option(s, "logit_cap");
+    spec.window = (int)option(s, "window");
+    spec.period = (int)option(s, "period");
     spec.embed_scale = option(s, "embed_scale");
     spec.residual_scale = option(s, "residual_scale");
     spec.attn_scale = option(s, "attn_scale");
@@ -314,6 +319,27 @@ static const mutation_case mutation_cases[] = {
     { "olmo2-f32", TOY_QK_NORM, "norms of q and k exchanged" },
     { "olmo2-f32", TOY_POST_NORM, "norms after branches exchanged" },
     { "olmo2-q4_0", TOY_POST_NORM, "norms after branches exchanged" },
+    { "gemma2-f32", TOY_EPS, "norm epsilon x 10" },
+    { "gemma2-f32", TOY_ROPE_BASE, "rope base x 2" },
+    { "gemma2-f32", TOY_ROPE_PAIRS, "rotation of neighbours" },
+    { "gemma2-f32", TOY_ATTN_SCALE, "attention scale x 2" },
+    { "gemma2-f32", TOY_POST_NORM, "norms after branches exchanged" },
+    { "gemma2-f32", TOY_GATE_UP, "gate and up exchanged" },
+    { "gemma2-f32", TOY_KEY, "attn_logit_softcapping" },
+    { "gemma2-f32", TOY_KEY, "final_logit_softcapping" },
+    { "gemma2-f32", TOY_KEY, "attention.sliding_window" },
+    { "gemma2-f32-period", TOY_KEY, "attention.sliding_window_pattern" },
+    { "gemma2-q4_0", TOY_KEY, "attn_logit_softcapping" },
+    { "gemma3-f32", TOY_EPS, "norm epsilon x 10" },
+    { "gemma3-f32", TOY_ROPE_BASE, "rope base x 2" },
+    { "gemma3-f32", TOY_KEY, "rope.freq_base_swa" },
+    { "gemma3-f32", TOY_ROPE_PAIRS, "rotation of neighbours" },
+    { "gemma3-f32", TOY_ATTN_SCALE, "attention scale x 2" },
+    { "gemma3-f32", TOY_QK_NORM, "norms of q and k exchanged" },
+    { "gemma3-f32", TOY_POST_NORM, "norms after branches exchanged" },
+    { "gemma3-f32", TOY_KEY, "attention.sliding_window" },
+    { "gemma3-f32", TOY_KEY, "attention.sliding_window_pattern" },
+    { "gemma3-q4_0", TOY_KEY, "rope.freq_base_swa" },
 };
 
 static double mutated_distance(const mutation_case *c)
@@ -467,6 +493,14 @@ static void test_same_olmo2(void **state)
     check_same("olmo2-q4_0");
 }
 
+static void test_same_gemma(void **state)
+{
+    (void)state;
+    check_same("gemma2-f32-period");
+    check_same("gemma3-f32-six");
+    check_same("gemma3-q4_0");
+}
+
 static void test_same_lfm2_float(void **state)
 {
     (void)state;
@@ -531,11 +565,17 @@ static int unload(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference),        cmocka_unit_test(test_mutations),
-        cmocka_unit_test(test_same_llama_float), cmocka_unit_test(test_same_llama_mixed),
-        cmocka_unit_test(test_same_llama_tied),  cmocka_unit_test(test_same_olmo2),
-        cmocka_unit_test(test_same_lfm2_float),  cmocka_unit_test(test_same_lfm2_taps),
-        cmocka_unit_test(test_same_lfm2_mixed),  cmocka_unit_test(test_text),
+        cmocka_unit_test(test_reference),
+        cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_same_llama_float),
+        cmocka_unit_test(test_same_llama_mixed),
+        cmocka_unit_test(test_same_llama_tied),
+        cmocka_unit_test(test_same_olmo2),
+        cmocka_unit_test(test_same_gemma),
+        cmocka_unit_test(test_same_lfm2_float),
+        cmocka_unit_test(test_same_lfm2_taps),
+        cmocka_unit_test(test_same_lfm2_mixed),
+        cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests_name("golden/toy", tests, load, unload);
 }

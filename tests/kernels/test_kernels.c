@@ -364,11 +364,21 @@ static void check_vectors(cr_tier tier, const cr_kernels *scalar, const cr_kerne
         assert_same(want, y, n, "rms_norm", tier);
         guard_check(got, n, "rms_norm", tier);
 
+        for (int gate = 0; gate < CR_GATE_COUNT; gate++) {
+            guard_fill(got, n);
+            scalar->gate_mul[gate](want, x, w, n);
+            kernels->gate_mul[gate](y, x, w, n);
+            assert_same(want, y, n, gate == CR_GATE_SILU ? "silu_mul" : "gelu_mul", tier);
+            guard_check(got, n, "gate_mul", tier);
+        }
+
         guard_fill(got, n);
-        scalar->silu_mul(want, x, w, n);
-        kernels->silu_mul(y, x, w, n);
-        assert_same(want, y, n, "silu_mul", tier);
-        guard_check(got, n, "silu_mul", tier);
+        memcpy(want, x, n * sizeof *want);
+        memcpy(y, x, n * sizeof *want);
+        scalar->soft_cap(want, 5.0f, n);
+        kernels->soft_cap(y, 5.0f, n);
+        assert_same(want, y, n, "soft_cap", tier);
+        guard_check(got, n, "soft_cap", tier);
 
         guard_fill(got, n);
         memcpy(want, w, n * sizeof *want);
@@ -403,10 +413,12 @@ static void check_in_place(cr_tier tier, const cr_kernels *scalar, const cr_kern
     memcpy(y, x, sizeof y);
     kernels->rms_norm(y, y, w, 100, 1e-6f);
     assert_same(want, y, 100, "rms_norm in place", tier);
-    scalar->silu_mul(want, x, w, 100);
-    memcpy(y, x, sizeof y);
-    kernels->silu_mul(y, y, w, 100);
-    assert_same(want, y, 100, "silu_mul in place", tier);
+    for (int gate = 0; gate < CR_GATE_COUNT; gate++) {
+        scalar->gate_mul[gate](want, x, w, 100);
+        memcpy(y, x, sizeof y);
+        kernels->gate_mul[gate](y, y, w, 100);
+        assert_same(want, y, 100, "gate_mul in place", tier);
+    }
 }
 
 static void fill_cache(void *p, cr_type type, size_t n)
@@ -494,7 +506,8 @@ static void test_table_is_full(void **unused)
     for (size_t t = 0; t < CR_COUNT(types); t++)
         assert_true(k.matvec[types[t]] != NULL);
     assert_true(k.matvec[CR_TYPE_Q4_0] == cr_matvec_q4_0__scalar);
-    assert_true(k.quantize && k.rms_norm && k.silu_mul && k.add_scaled && k.exp_sum);
+    assert_true(k.quantize && k.rms_norm && k.soft_cap && k.add_scaled && k.exp_sum);
+    assert_true(k.gate_mul[CR_GATE_SILU] && k.gate_mul[CR_GATE_GELU]);
     assert_true(k.dot_keys[CR_TYPE_F16] && k.dot_keys[CR_TYPE_F32]);
     assert_true(k.mix_values[CR_TYPE_F16] && k.mix_values[CR_TYPE_F32]);
 }
@@ -665,15 +678,34 @@ static void test_scalar_vectors(void **unused)
         const double want = (double)x[i] / sqrt(squares / MAX_N + 1e-5) * (double)w[i];
         assert_true(fabs((double)y[i] - want) <= 16 * 0x1p-24 * fabs(want));
     }
-    k.silu_mul(y, x, w, MAX_N);
+    k.gate_mul[CR_GATE_SILU](y, x, w, MAX_N);
     for (int i = 0; i < MAX_N; i++) {
         const double want = (double)x[i] / (1 + exp(-(double)x[i])) * (double)w[i];
         assert_true(fabs((double)y[i] - want) <= 6 * 0x1p-24 * fabs(want));
     }
-    float gate[] = { -INFINITY, INFINITY, NAN, -3.4e38f, 0.0f }, up[] = { 1, 1, 1, 1, 1 };
-    k.silu_mul(gate, gate, up, 5);
-    assert_true(fabsf(gate[0]) <= 0 && isinf(gate[1]) && isnan(gate[2]));
-    assert_true(fabsf(gate[3]) <= 0 && fabsf(gate[4]) <= 0);
+    for (int function = 0; function < CR_GATE_COUNT; function++) {
+        float gate[] = { -INFINITY, INFINITY, NAN, -3.4e38f, 0.0f }, up[] = { 1, 1, 1, 1, 1 };
+        k.gate_mul[function](gate, gate, up, 5);
+        assert_true(fabsf(gate[0]) <= 0 && isinf(gate[1]) && isnan(gate[2]));
+        assert_true(fabsf(gate[3]) <= 0 && fabsf(gate[4]) <= 0);
+    }
+
+    /* The argument of exp grows with v^3, and its rounding with it. */
+    k.gate_mul[CR_GATE_GELU](y, x, w, MAX_N);
+    for (int i = 0; i < MAX_N; i++) {
+        const double v = (double)x[i], t = sqrt(2 / acos(-1.0)) * (v + 0.044715 * v * v * v);
+        const double want = v / (1 + exp(-2 * t)) * (double)w[i];
+        assert_true(fabs((double)y[i] - want) <=
+                    (8 + 6 * fabs(fmin(t, 0))) * 0x1p-24 * fabs(want) + 1e-37);
+    }
+
+    memcpy(y, x, sizeof y);
+    k.soft_cap(y, 5.0f, MAX_N);
+    for (int i = 0; i < MAX_N; i++)
+        assert_true(fabs((double)y[i] - 5 * tanh((double)x[i] / 5)) <= 4 * 0x1p-24 * 5);
+    float odd[] = { -INFINITY, INFINITY, NAN };
+    k.soft_cap(odd, 5.0f, 3);
+    assert_true(odd[0] == -5.0f && odd[1] == 5.0f && isnan(odd[2]));
 
     memcpy(y, w, sizeof y);
     k.add_scaled(y, x, 0.7f, MAX_N);

@@ -45,6 +45,8 @@ static const recipe recipes[] = {
     { "granite", "output_norm", .is_pairs = true, .bias = BIAS_ALL },
     { "smollm3", "output_norm", .is_pairs = true },
     { "olmo2", "output_norm", .qk_norm = QK_NORM_ROW, .norms = NORMS_AFTER },
+    { "gemma2", "output_norm", .norms = NORMS_BOTH },
+    { "gemma3", "output_norm", .qk_norm = QK_NORM_HEAD, .norms = NORMS_BOTH },
 };
 
 static const recipe *find_recipe(const char *arch)
@@ -569,6 +571,13 @@ static void write_keys(const toy *t, keys *k)
     key_float_if(k, "rope.freq_base", s->rope_base * (s->mutation == TOY_ROPE_BASE ? 2.0f : 1.0f));
     if (s->n_taps > 0)
         key_int(k, "shortconv.l_cache", s->n_taps);
+    key_float_if(k, "rope.freq_base_swa", s->rope_local_base);
+    if (s->window > 0)
+        key_int(k, "attention.sliding_window", s->window);
+    if (s->period > 0)
+        key_int(k, "attention.sliding_window_pattern", s->period);
+    key_float_if(k, "attn_logit_softcapping", s->attn_cap);
+    key_float_if(k, "final_logit_softcapping", s->logit_cap);
     key_float_if(k, "embedding_scale", s->embed_scale);
     key_float_if(k, "residual_scale", s->residual_scale);
     key_float_if(k, "attention.scale", s->attn_scale);

@@ -52,8 +52,10 @@ typedef struct toy_spec {
     int n_head_kv[TOY_MAX_LAYERS]; /* 0: a convolution layer, lfm2 only */
     int n_taps;
     float norm_eps;
-    float rope_base;                                            /* 0: the key is left away */
-    float embed_scale, residual_scale, attn_scale, logit_scale; /* 0: the key is left away */
+    /* 0: the key is left away. */
+    float rope_base, rope_local_base, attn_cap, logit_cap;
+    float embed_scale, residual_scale, attn_scale, logit_scale;
+    int window, period; /* attention.sliding_window and its pattern */
     bool tied, bias, factors;
     toy_mutation mutation;
     const char *detail; /* of the mutation */

@@ -23,4 +23,11 @@
 #define CR_EXP_C5 0x1.1239e2p-7f
 #define CR_EXP_C6 0x1.6a2434p-10f
 
+/* tanh and GELU by the same exponential:
+ *
+ *     tanh(t) = 1 - 2 / (1 + exp(2 t))
+ *     gelu(v) = v / (1 + exp(-v (C1 + C3 v^2)))      C1 = 2 sqrt(2 / pi), C3 = 0.044715 C1 */
+#define CR_GELU_C1 0x1.988454p+0f
+#define CR_GELU_C3 0x1.2444f2p-4f
+
 #endif

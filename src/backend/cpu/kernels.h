@@ -19,7 +19,7 @@
 #define CR_KERNELS_H
 
 #include "base/cpu.h"
-#include "tensor/type.h"
+#include "graph/graph.h"
 
 enum {
     CR_CHAINS = 16,     /* of a row's sum */
@@ -67,8 +67,11 @@ typedef void cr_quantize(cr_act *x);
  * single elements and is merged as above. */
 typedef void cr_rms_norm(float *y, const float *x, const float *w, size_t n, float eps);
 
-/* y[i] = silu(gate[i]) * up[i], silu(v) = v / (1 + exp(-v)); y may be gate. */
-typedef void cr_silu_mul(float *y, const float *gate, const float *up, size_t n);
+/* y[i] = f(gate[i]) * up[i], f as cr_gate names it; y may be gate. */
+typedef void cr_gate_mul(float *y, const float *gate, const float *up, size_t n);
+
+/* x[i] = cap * tanh(x[i] / cap). */
+typedef void cr_soft_cap(float *x, float cap, size_t n);
 
 /* y[i] = fma(scale, x[i], y[i]). */
 typedef void cr_add_scaled(float *y, const float *x, float scale, size_t n);
@@ -88,7 +91,8 @@ typedef struct cr_kernels {
     cr_matvec *matvec[CR_TYPE_COUNT];
     cr_quantize *quantize;
     cr_rms_norm *rms_norm;
-    cr_silu_mul *silu_mul;
+    cr_gate_mul *gate_mul[CR_GATE_COUNT];
+    cr_soft_cap *soft_cap;
     cr_add_scaled *add_scaled;
     cr_dot_keys *dot_keys[CR_TYPE_COUNT];
     cr_exp_sum *exp_sum;

@@ -142,6 +142,12 @@ void cr_op_norm_qkv(cr_plan *plan, const cr_op *op, int worker)
         finish_row(plan, op, (int)row);
 }
 
+/* Keys from `position` on that lie together, of n wanted: up to the end of the page. */
+static int together(int position, int n)
+{
+    return CR_MIN(n, CR_PAGE - position % CR_PAGE);
+}
+
 /* The softmax-weighted sum of one chunk of keys, not yet divided: out [dim] = sum p value,
  * p = exp(score - max). */
 typedef struct chunk_sum {
@@ -154,19 +160,24 @@ static chunk_sum attend_chunk(const cr_plan *plan, const cr_op *op, const float 
     const cr_kernels *k = plan->kernels;
     const cr_cache *cache = &plan->graph->caches[op->u.attend.cache];
     size_t dim = (size_t)cache->head_dim;
-    for (int i = 0; i < n; i += CR_PAGE)
+    for (int i = 0, part; i < n; i += part) {
+        part = together(first + i, n - i);
         k->dot_keys[plan->kv_type](scores + i, q,
                                    cache_at(plan, cache, seq, head, first + i, false),
-                                   op->u.attend.scale, dim, (size_t)CR_MIN(n - i, CR_PAGE));
+                                   op->u.attend.scale, dim, (size_t)part);
+    }
+    if (op->u.attend.cap > 0)
+        k->soft_cap(scores, op->u.attend.cap, (size_t)n);
     chunk_sum sum = { scores[0], 0 };
     for (int i = 1; i < n; i++)
         sum.max = CR_MAX(sum.max, scores[i]);
     sum.weight = k->exp_sum(scores, sum.max, (size_t)n);
     memset(out, 0, dim * sizeof *out);
-    for (int i = 0; i < n; i += CR_PAGE)
-        k->mix_values[plan->kv_type](out, scores + i,
-                                     cache_at(plan, cache, seq, head, first + i, true), dim,
-                                     (size_t)CR_MIN(n - i, CR_PAGE));
+    for (int i = 0, part; i < n; i += part) {
+        part = together(first + i, n - i);
+        k->mix_values[plan->kv_type](
+            out, scores + i, cache_at(plan, cache, seq, head, first + i, true), dim, (size_t)part);
+    }
     return sum;
 }
 
@@ -193,11 +204,13 @@ static void attend_head(const cr_plan *plan, const cr_op *op, int row, int head,
     const float *q = cr_plan_value(plan, op->in, row) + (size_t)head * dim;
     float *out = cr_plan_value(plan, op->out, row) + (size_t)head * dim;
     float *scores = scratch, *chunk_out = scratch + CR_KEY_CHUNK;
-    int n_keys = place->position + 1;
+    int n_keys = place->position + 1, window = op->u.attend.window;
+    int seen = window > 0 && window < n_keys ? n_keys - window : 0; /* the first key that it sees */
+    int cut = (seen / CR_KEY_CHUNK + 1) * CR_KEY_CHUNK;
 
-    chunk_sum total = attend_chunk(plan, op, q, place->seq, head_kv, 0,
-                                   CR_MIN(n_keys, CR_KEY_CHUNK), scores, out);
-    for (int first = CR_KEY_CHUNK; first < n_keys; first += CR_KEY_CHUNK) {
+    chunk_sum total = attend_chunk(plan, op, q, place->seq, head_kv, seen,
+                                   CR_MIN(n_keys, cut) - seen, scores, out);
+    for (int first = cut; first < n_keys; first += CR_KEY_CHUNK) {
         chunk_sum chunk = attend_chunk(plan, op, q, place->seq, head_kv, first,
                                        CR_MIN(n_keys - first, CR_KEY_CHUNK), scores, chunk_out);
         merge(plan, &total, out, chunk, chunk_out, dim);

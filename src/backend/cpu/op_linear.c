@@ -77,13 +77,14 @@ void cr_op_residual(cr_plan *plan, const cr_op *op, int worker)
     }
 }
 
-/* out = silu(gate(norm(in))) * up(norm(in)) */
+/* out = function(gate(norm(in))) * up(norm(in)) */
 void cr_op_norm_gate_up(cr_plan *plan, const cr_op *op, int worker)
 {
     const cr_proj *gate = &op->u.gate_up.gate, *up = &op->u.gate_up.up;
     int n_rows = plan->batch->n_rows;
     cr_input input = cr_plan_input(plan, worker, op->in, &op->u.gate_up.norm, NULL, n_rows,
                                    cr_proj_quantized(gate) || cr_proj_quantized(up));
+    cr_gate_mul *gate_mul = plan->kernels->gate_mul[op->u.gate_up.function];
     float *g = cr_plan_scratch(plan, worker), *u = g + CR_TILE;
     size_t begin, end;
     share(plan, worker, gate->weight->n_rows, 16, &begin, &end);
@@ -93,12 +94,13 @@ void cr_op_norm_gate_up(cr_plan *plan, const cr_op *op, int worker)
             cr_act x = cr_input_row(&input, row);
             cr_plan_project(plan, gate, first, n, &x, g);
             cr_plan_project(plan, up, first, n, &x, u);
-            plan->kernels->silu_mul(cr_plan_value(plan, op->out, row) + first, g, u, n);
+            gate_mul(cr_plan_value(plan, op->out, row) + first, g, u, n);
         }
     }
 }
 
-/* hidden = norm(in) for every row, logits = scale * proj(norm(in)) for the rows that want them */
+/* hidden = norm(in) for every row, logits = cap(scale * proj(norm(in))) for the rows that want
+ * them */
 void cr_op_head(cr_plan *plan, const cr_op *op, int worker)
 {
     const cr_proj *proj = &op->u.head.proj;
@@ -126,6 +128,8 @@ void cr_op_head(cr_plan *plan, const cr_op *op, int worker)
             float *logits = batch->logits + (size_t)i * n_vocab + first;
             cr_plan_project(plan, proj, first, n, &x, logits);
             scale_all(logits, op->u.head.scale, n);
+            if (op->u.head.cap > 0)
+                plan->kernels->soft_cap(logits, op->u.head.cap, n);
         }
     }
 }

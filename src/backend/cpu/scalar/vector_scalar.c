@@ -69,6 +69,23 @@ void cr_silu_mul__scalar(float *y, const float *gate, const float *up, size_t n)
     }
 }
 
+void cr_gelu_mul__scalar(float *y, const float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float v = CR_EXP_MIN > gate[i] ? CR_EXP_MIN : gate[i]; /* as above */
+        const float t = v * fmaf(CR_GELU_C3, v * v, CR_GELU_C1);
+        y[i] = v / (1.0f + exp_scalar(-t)) * up[i];
+    }
+}
+
+void cr_soft_cap__scalar(float *x, float cap, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float t = x[i] / cap;
+        x[i] = cap * (1.0f - 2.0f / (1.0f + exp_scalar(t + t)));
+    }
+}
+
 void cr_add_scaled__scalar(float *y, const float *x, float scale, size_t n)
 {
     for (size_t i = 0; i < n; i++)

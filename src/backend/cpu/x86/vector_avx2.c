@@ -104,6 +104,32 @@ void cr_silu_mul__avx2(float *y, const float *gate, const float *up, size_t n)
     }
 }
 
+void cr_gelu_mul__avx2(float *y, const float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i += 8) {
+        const __m256i lanes = first_lanes(n - i);
+        const __m256 v = _mm256_max_ps(_mm256_set1_ps(CR_EXP_MIN), load_part(gate + i, lanes));
+        const __m256 slope = _mm256_fmadd_ps(_mm256_set1_ps(CR_GELU_C3), _mm256_mul_ps(v, v),
+                                             _mm256_set1_ps(CR_GELU_C1));
+        const __m256 t = _mm256_mul_ps(v, slope);
+        const __m256 e = exp_lanes(_mm256_xor_ps(t, _mm256_set1_ps(-0.0f)));
+        const __m256 g = _mm256_div_ps(v, _mm256_add_ps(_mm256_set1_ps(1.0f), e));
+        _mm256_maskstore_ps(y + i, lanes, _mm256_mul_ps(g, load_part(up + i, lanes)));
+    }
+}
+
+void cr_soft_cap__avx2(float *x, float cap, size_t n)
+{
+    const __m256 one = _mm256_set1_ps(1.0f), c = _mm256_set1_ps(cap);
+    for (size_t i = 0; i < n; i += 8) {
+        const __m256i lanes = first_lanes(n - i);
+        const __m256 t = _mm256_div_ps(load_part(x + i, lanes), c);
+        const __m256 e = exp_lanes(_mm256_add_ps(t, t));
+        const __m256 part = _mm256_div_ps(_mm256_set1_ps(2.0f), _mm256_add_ps(one, e));
+        _mm256_maskstore_ps(x + i, lanes, _mm256_mul_ps(c, _mm256_sub_ps(one, part)));
+    }
+}
+
 void cr_add_scaled__avx2(float *y, const float *x, float scale, size_t n)
 {
     for (size_t i = 0; i < n; i += 8) {

@@ -69,6 +69,33 @@ void cr_silu_mul__avx512(float *y, const float *gate, const float *up, size_t n)
     }
 }
 
+void cr_gelu_mul__avx512(float *y, const float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        const __mmask16 lanes = first_lanes(n - i);
+        const __m512 v =
+            _mm512_max_ps(_mm512_set1_ps(CR_EXP_MIN), _mm512_maskz_loadu_ps(lanes, gate + i));
+        const __m512 slope = _mm512_fmadd_ps(_mm512_set1_ps(CR_GELU_C3), _mm512_mul_ps(v, v),
+                                             _mm512_set1_ps(CR_GELU_C1));
+        const __m512 t = _mm512_mul_ps(v, slope);
+        const __m512 e = exp_lanes(_mm512_xor_ps(t, _mm512_set1_ps(-0.0f)));
+        const __m512 g = _mm512_div_ps(v, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
+        _mm512_mask_storeu_ps(y + i, lanes, _mm512_mul_ps(g, _mm512_maskz_loadu_ps(lanes, up + i)));
+    }
+}
+
+void cr_soft_cap__avx512(float *x, float cap, size_t n)
+{
+    const __m512 one = _mm512_set1_ps(1.0f), c = _mm512_set1_ps(cap);
+    for (size_t i = 0; i < n; i += 16) {
+        const __mmask16 lanes = first_lanes(n - i);
+        const __m512 t = _mm512_div_ps(_mm512_maskz_loadu_ps(lanes, x + i), c);
+        const __m512 e = exp_lanes(_mm512_add_ps(t, t));
+        const __m512 part = _mm512_div_ps(_mm512_set1_ps(2.0f), _mm512_add_ps(one, e));
+        _mm512_mask_storeu_ps(x + i, lanes, _mm512_mul_ps(c, _mm512_sub_ps(one, part)));
+    }
+}
+
 void cr_add_scaled__avx512(float *y, const float *x, float scale, size_t n)
 {
     for (size_t i = 0; i < n; i += 16) {
