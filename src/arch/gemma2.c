@@ -35,10 +35,7 @@ static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
     CR_TRY(cr_keys_positive(keys, "attn_logit_softcapping", CR_OPTIONAL, &hp->attn_cap));
     CR_TRY(cr_keys_positive(keys, "final_logit_softcapping", CR_OPTIONAL, &hp->logit_cap));
 
-    hp->rope.style = CR_ROPE_HALVES;
-    hp->rope.base = 10000.0f;
-    CR_TRY(cr_keys_positive(keys, "rope.freq_base", CR_OPTIONAL, &hp->rope.base));
-    return cr_keys_refuse_text(keys, "rope.scaling.type", "none");
+    return cr_keys_rope(keys, CR_ROPE_HALVES, 10000.0f, &hp->rope);
 }
 
 static const cr_rule rules[] = {

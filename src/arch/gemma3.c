@@ -7,7 +7,7 @@
  * Mistakes people make here:
  * - Of six layers, five see their last `attention.sliding_window` positions and rotate with a base of
  *   `rope.freq_base_swa`, 10,000 unless the file has it; the sixth sees all and has `rope.freq_base`,
- *   a million.
+ *   a million. Where positions are scaled (`rope.scaling.factor`), they are in the sixth only.
  * - The gate is GELU in its tanh form, not SiLU.
  * - The published norm weights are offsets from 1, those of q and k too; whoever converts such a file
  *   has added the 1.
@@ -32,12 +32,12 @@ static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
     CR_TRY(cr_keys_positive(keys, "attention.scale", CR_OPTIONAL, &hp->attn_scale));
     CR_TRY(cr_keys_positive(keys, "final_logit_softcapping", CR_OPTIONAL, &hp->logit_cap));
 
-    hp->rope.style = CR_ROPE_HALVES;
-    CR_TRY(cr_keys_positive(keys, "rope.freq_base", CR_REQUIRED, &hp->rope.base));
+    CR_TRY(cr_keys_rope(keys, CR_ROPE_HALVES, 0, &hp->rope));
     hp->rope_local = hp->rope;
+    hp->rope_local.scaling = CR_ROPE_PLAIN;
+    hp->rope_local.gain = 1.0f;
     hp->rope_local.base = 10000.0f;
-    CR_TRY(cr_keys_positive(keys, "rope.freq_base_swa", CR_OPTIONAL, &hp->rope_local.base));
-    return cr_keys_refuse_text(keys, "rope.scaling.type", "none");
+    return cr_keys_positive(keys, "rope.freq_base_swa", CR_OPTIONAL, &hp->rope_local.base);
 }
 
 static const cr_rule rules[] = {

@@ -19,10 +19,7 @@ static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
     hp->n_taps = 3;
     CR_TRY(cr_keys_int(keys, "shortconv.l_cache", CR_OPTIONAL, 2, CR_MAX_TAPS, &hp->n_taps));
 
-    hp->rope.style = CR_ROPE_HALVES;
-    CR_TRY(cr_keys_positive(keys, "rope.freq_base", CR_REQUIRED, &hp->rope.base));
-
-    CR_TRY(cr_keys_refuse_text(keys, "rope.scaling.type", "none"));
+    CR_TRY(cr_keys_rope(keys, CR_ROPE_HALVES, 0, &hp->rope));
     CR_TRY(cr_keys_refuse_number(keys, "expert_count", 0));
     return cr_keys_refuse_number(keys, "attention.sliding_window", 0);
 }

@@ -17,11 +17,7 @@ static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
 {
     CR_TRY(cr_keys_decoder(keys, 1, hp));
 
-    hp->rope.style = CR_ROPE_PAIRS;
-    hp->rope.base = 10000.0f;
-    CR_TRY(cr_keys_positive(keys, "rope.freq_base", CR_OPTIONAL, &hp->rope.base));
-
-    CR_TRY(cr_keys_refuse_text(keys, "rope.scaling.type", "none"));
+    CR_TRY(cr_keys_rope(keys, CR_ROPE_PAIRS, 10000.0f, &hp->rope));
     CR_TRY(cr_keys_refuse_number(keys, "expert_count", 0));
     CR_TRY(cr_keys_refuse_number(keys, "attention.sliding_window", 0));
     CR_TRY(cr_keys_refuse_number(keys, "attention.clamp_kqv", 0));

@@ -33,7 +33,8 @@ static cera_status check_options(const cera_engine_options *o, cera_error *err)
     return want_range("kv_type", (int)o->kv_type, CERA_KV_F32, err);
 }
 
-static cera_status open_model(cr_engine *engine, cera_error *err)
+static cera_status open_model(cr_engine *engine, const cera_engine_options *options,
+                              cera_error *err)
 {
     cr_str name = { 0 };
     CR_TRY(cr_gguf_get_str(engine->file, "general.architecture", CR_REQUIRED, &name, err));
@@ -41,7 +42,8 @@ static cera_status open_model(cr_engine *engine, cera_error *err)
     if (!arch)
         return cr_fail(err, CERA_E_UNSUPPORTED, "unsupported architecture: %.*s",
                        (int)CR_MIN(name.size, 64), name.data);
-    return cr_model_new(engine->file, &engine->host, arch, &engine->model, err);
+    int n_context = options->context_size > 0 ? options->context_size : DEFAULT_CONTEXT;
+    return cr_model_new(engine->file, &engine->host, arch, n_context, &engine->model, err);
 }
 
 /* A file without any vocabulary serves ids; one whose vocabulary is damaged serves nothing. */
@@ -109,7 +111,7 @@ static cera_status open_all(cr_engine *engine, const cera_source *source,
     uint64_t start = os->clock_ns(os->ctx);
     cr_lock_init(&engine->run_lock, &engine->host);
     CR_TRY(cr_source_open(source, &engine->host, &engine->file, err));
-    CR_TRY(open_model(engine, err));
+    CR_TRY(open_model(engine, options, err));
     CR_TRY(open_vocab(engine, err));
     CR_TRY(open_device(engine, options, err));
     log_unused(engine);

@@ -54,6 +54,7 @@ typedef struct cr_rope {
     cr_rope_style style;
     int n_dims;        /* of each head, from its start; even, at most head_dim */
     const float *freq; /* [n_dims / 2] radians per position */
+    float gain;        /* of what is rotated */
 } cr_rope;
 enum { CR_MAX_ROPES = 2 }; /* of a model: layers may differ */
 

@@ -34,6 +34,12 @@ static uint64_t dim_value(const cr_hparams *hp, cr_dim dim, int layer)
         return (uint64_t)hp->n_head * head;
     case CR_DIM_KV:
         return (uint64_t)hp->n_head_kv[layer] * head;
+    case CR_DIM_Q_KV:
+        return ((uint64_t)hp->n_head + (uint64_t)hp->n_head_kv[layer]) * head;
+    case CR_DIM_QKV:
+        return ((uint64_t)hp->n_head + 2 * (uint64_t)hp->n_head_kv[layer]) * head;
+    case CR_DIM_2_FF:
+        return 2 * (uint64_t)hp->n_ff;
     case CR_DIM_TAPS:
         return (uint64_t)hp->n_taps;
     case CR_DIM_ROPE_HALF:
@@ -58,8 +64,9 @@ static cera_status check_type(const binder *b, const cr_rule *rule, const cr_ten
 static cera_status check_shape(const binder *b, const cr_rule *rule, int layer,
                                const cr_tensor *tensor)
 {
-    uint64_t want[4] = { dim_value(b->hp, rule->dims[0], layer),
-                         dim_value(b->hp, rule->dims[1], layer), 1, 1 };
+    cr_dim rows = rule->part_of != CR_DIM_NONE ? rule->part_of : rule->dims[1];
+    uint64_t want[4] = { dim_value(b->hp, rule->dims[0], layer), dim_value(b->hp, rows, layer), 1,
+                         1 };
     bool equal = true;
     for (int i = 0; i < 4; i++)
         equal = equal && tensor->shape[i] == want[i];
@@ -107,13 +114,16 @@ static cera_status bind_rule(const binder *b, const cr_rule *rule, int layer,
     if (!weight)
         return cr_fail_nomem(b->err, sizeof *weight, "a tensor record");
     size_t cols = (size_t)tensor->shape[0];
+    size_t row_bytes = cr_type_bytes(cr_type_get(tensor->type), cols), first = 0;
+    if (rule->part_at != CR_DIM_NONE)
+        first = (size_t)dim_value(b->hp, rule->part_at, layer);
     *weight = (cr_weight){
         .name = tensor->name.data,
         .type = tensor->type,
         .n_cols = cols,
-        .n_rows = (size_t)tensor->shape[1],
-        .row_bytes = cr_type_bytes(cr_type_get(tensor->type), cols),
-        .data = tensor->data,
+        .n_rows = (size_t)dim_value(b->hp, rule->dims[1], layer),
+        .row_bytes = row_bytes,
+        .data = tensor->data + first * row_bytes,
     };
     *slot = weight;
     return CERA_OK;

@@ -109,7 +109,23 @@ static void lower_ffn(lowering *l, int i)
                    w[CR_SLOT_FFN_POST_NORM]);
 }
 
-/* Frequencies of the pairs: base^(-2i / n_dims), over the file's factors where it has them. */
+/* The pair, as a number with a fraction, that makes so many turns within the first context. */
+static double pair_of_turns(const cr_rotary *rotary, float turns)
+{
+    double full = (double)rotary->n_context_first / ((double)turns * 2 * 3.14159265358979323846);
+    return (double)rotary->n_dims * log(full) / (2 * log((double)rotary->base));
+}
+
+/* By how much YaRN divides positions for pair i: by the factor (1), not at all (0), or in part. */
+static double yarn_share(const cr_rotary *rotary, size_t i)
+{
+    double low = fmax(floor(pair_of_turns(rotary, rotary->beta_fast)), 0);
+    double high = fmin(ceil(pair_of_turns(rotary, rotary->beta_slow)), rotary->n_dims - 1);
+    double share = ((double)i - low) / fmax(high - low, 0.001);
+    return fmin(fmax(share, 0), 1);
+}
+
+/* Frequencies of the pairs: base^(-2i / n_dims), scaled, over the file's factors where it has them. */
 static cera_status make_rope(const lowering *l, const cr_rotary *rotary, const cr_weight *factors,
                              cr_arena *arena, int *out, cera_error *err)
 {
@@ -119,6 +135,10 @@ static cera_status make_rope(const lowering *l, const cr_rotary *rotary, const c
         return cr_fail_nomem(err, n * sizeof *freq, "the rotary frequencies");
     for (size_t i = 0; i < n; i++) {
         double f = pow((double)rotary->base, -2.0 * (double)i / (double)rotary->n_dims);
+        double divided = rotary->scaling == CR_ROPE_LINEAR ? 1
+                         : rotary->scaling == CR_ROPE_YARN ? yarn_share(rotary, i)
+                                                           : 0;
+        f = f / (double)rotary->factor * divided + f * (1 - divided);
         if (factors) {
             float factor = cr_weight_f32(factors)[i];
             if (!isfinite(factor) || factor <= 0)
@@ -129,12 +149,21 @@ static cera_status make_rope(const lowering *l, const cr_rotary *rotary, const c
         }
         freq[i] = (float)f;
     }
-    *out = cr_graph_rope(l->graph, &(cr_rope){ rotary->style, rotary->n_dims, freq });
+    *out = cr_graph_rope(l->graph, &(cr_rope){ rotary->style, rotary->n_dims, freq, rotary->gain });
     return CERA_OK;
 }
 
+/* A model has factors for all contexts, or some for its first one and others for longer ones. */
+static const cr_weight *rope_factors(const lowering *l, int n_context)
+{
+    const cr_weight *const *w = l->tensors->global;
+    if (w[CR_SLOT_ROPE_FACTORS])
+        return w[CR_SLOT_ROPE_FACTORS];
+    return w[n_context > l->hp->rope.n_context_first ? CR_SLOT_ROPE_LONG : CR_SLOT_ROPE_SHORT];
+}
+
 cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors *tensors,
-                     cr_arena *arena, cr_graph *out, cera_error *err)
+                     int n_context, cr_arena *arena, cr_graph *out, cera_error *err)
 {
     cr_graph graph;
     lowering l = { .arch = arch, .hp = hp, .tensors = tensors, .graph = &graph };
@@ -149,7 +178,7 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
         return cr_fail_nomem(err, 0, "the graph");
     graph.n_vocab = (size_t)hp->n_vocab;
     graph.n_embd = (size_t)hp->n_embd;
-    CR_TRY(make_rope(&l, &hp->rope, tensors->global[CR_SLOT_ROPE_FACTORS], arena, &l.rope, err));
+    CR_TRY(make_rope(&l, &hp->rope, rope_factors(&l, n_context), arena, &l.rope, err));
     if (hp->rope_local.n_dims > 0)
         CR_TRY(make_rope(&l, &hp->rope_local, NULL, arena, &l.rope_local, err));
 

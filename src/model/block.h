@@ -19,6 +19,8 @@ typedef enum cr_slot {
     CR_SLOT_OUTPUT, /* absent: tied to the embedding */
     CR_SLOT_OUTPUT_NORM,
     CR_SLOT_ROPE_FACTORS,
+    CR_SLOT_ROPE_SHORT, /* factors within the first context */
+    CR_SLOT_ROPE_LONG,  /* and beyond it */
     CR_SLOT_GLOBAL_COUNT,
 
     CR_SLOT_MIXER_NORM = CR_SLOT_GLOBAL_COUNT,
@@ -57,6 +59,9 @@ typedef enum cr_dim {
     CR_DIM_HEAD, /* head_dim */
     CR_DIM_Q,    /* n_head * head_dim */
     CR_DIM_KV,   /* n_head_kv of the layer * head_dim */
+    CR_DIM_Q_KV, /* Q + KV */
+    CR_DIM_QKV,  /* Q + 2 KV */
+    CR_DIM_2_FF,
     CR_DIM_TAPS,
     CR_DIM_ROPE_HALF, /* rope.n_dims / 2 */
 } cr_dim;
@@ -84,6 +89,8 @@ typedef struct cr_rule {
     cr_dim dims[2];
     const char *alias; /* another name that files use for it, or NULL */
     bool optional;
+    /* Part of a larger tensor: of part_of rows, those from part_at on. */
+    cr_dim part_of, part_at;
 } cr_rule;
 
 /* What a layer is made of. */
@@ -136,8 +143,8 @@ typedef struct cr_tensors {
 cera_status cr_bind(const cr_gguf *file, const cr_arch *arch, const cr_hparams *hparams,
                     cr_arena *arena, cr_tensors *out, cera_error *err);
 
-/* Lowers the model to a graph, checked and placed. */
+/* Lowers the model to a graph, checked and placed, for sessions of up to n_context positions. */
 cera_status cr_build(const cr_arch *arch, const cr_hparams *hparams, const cr_tensors *tensors,
-                     cr_arena *arena, cr_graph *out, cera_error *err);
+                     int n_context, cr_arena *arena, cr_graph *out, cera_error *err);
 
 #endif

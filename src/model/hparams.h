@@ -15,11 +15,20 @@ enum {
     CR_MAX_TAPS = 16,
 };
 
+/* How a model reaches beyond the context that it was first trained for. LINEAR: positions are divided
+ * by the factor. YARN: slow pairs are, fast ones are not, those between in part. */
+typedef enum cr_rope_scaling { CR_ROPE_PLAIN, CR_ROPE_LINEAR, CR_ROPE_YARN } cr_rope_scaling;
+
 /* How positions enter queries and keys. */
 typedef struct cr_rotary {
     cr_rope_style style;
     int n_dims; /* of each head, from its start */
     float base;
+    cr_rope_scaling scaling;
+    float factor;               /* of LINEAR and YARN */
+    float beta_fast, beta_slow; /* YARN: turns within n_context_first that are fast, slow */
+    float gain;                 /* of what is rotated */
+    int n_context_first; /* the first context; beyond it, long factors instead of short ones */
 } cr_rotary;
 
 typedef struct cr_hparams {

@@ -109,6 +109,63 @@ cera_status cr_keys_int_per_layer(const cr_keys *keys, const char *key, cr_need 
     return CERA_OK;
 }
 
+static cera_status read_scaling_type(const cr_keys *keys, bool has_factor, cr_rope_scaling *out)
+{
+    full_key name = join(keys, "rope.scaling.type");
+    /* Files from before there were types have a factor only. */
+    cr_str type = cr_str_from(has_factor ? "linear" : "none");
+    CR_TRY(cr_gguf_get_str(keys->file, name.text, CR_OPTIONAL, &type, keys->err));
+    if (cr_str_is(type, "none") || cr_str_is(type, "longrope"))
+        *out = CR_ROPE_PLAIN; /* a long rope is in the factors' tensors */
+    else if (cr_str_is(type, "linear"))
+        *out = CR_ROPE_LINEAR;
+    else if (cr_str_is(type, "yarn"))
+        *out = CR_ROPE_YARN;
+    else
+        return cr_fail(keys->err, CERA_E_UNSUPPORTED, "%s: \"%.*s\" is not supported", name.text,
+                       (int)CR_MIN(type.size, 64), type.data);
+    return CERA_OK;
+}
+
+/* YaRN makes what it rotates larger by this, for a factor s; `share` is 1 unless the file has another. */
+static float yarn_gain(float s, float share)
+{
+    return s <= 1 ? 1.0f : 0.1f * share * logf(s) + 1.0f;
+}
+
+static cera_status read_yarn(const cr_keys *keys, cr_rotary *rope)
+{
+    rope->beta_fast = 32.0f;
+    rope->beta_slow = 1.0f;
+    CR_TRY(cr_keys_positive(keys, "rope.scaling.yarn_beta_fast", CR_OPTIONAL, &rope->beta_fast));
+    CR_TRY(cr_keys_positive(keys, "rope.scaling.yarn_beta_slow", CR_OPTIONAL, &rope->beta_slow));
+    CR_TRY(cr_keys_refuse_number(keys, "rope.scaling.yarn_ext_factor", 1));
+    float share = 0;
+    CR_TRY(cr_keys_positive(keys, "rope.scaling.yarn_log_multiplier", CR_OPTIONAL, &share));
+    rope->gain *= yarn_gain(rope->factor, 1);
+    if (share > 0)
+        rope->gain /= yarn_gain(rope->factor, share);
+    return CERA_OK;
+}
+
+cera_status cr_keys_rope(const cr_keys *keys, cr_rope_style style, float base, cr_rotary *rope)
+{
+    rope->style = style;
+    rope->base = base;
+    CR_TRY(cr_keys_positive(keys, "rope.freq_base", base > 0 ? CR_OPTIONAL : CR_REQUIRED,
+                            &rope->base));
+    float factor = 0;
+    CR_TRY(cr_keys_positive(keys, "rope.scale_linear", CR_OPTIONAL, &factor)); /* the old name */
+    CR_TRY(cr_keys_positive(keys, "rope.scaling.factor", CR_OPTIONAL, &factor));
+    CR_TRY(read_scaling_type(keys, factor > 0, &rope->scaling));
+    rope->factor = factor > 0 ? factor : 1.0f;
+    rope->gain = 1.0f;
+    CR_TRY(cr_keys_positive(keys, "rope.scaling.attn_factor", CR_OPTIONAL, &rope->gain));
+    CR_TRY(cr_keys_int(keys, "rope.scaling.original_context_length", CR_OPTIONAL, 1, CR_MAX_CONTEXT,
+                       &rope->n_context_first));
+    return rope->scaling == CR_ROPE_YARN ? read_yarn(keys, rope) : CERA_OK;
+}
+
 /* What attention.sliding_window_pattern says of layer i, if it is a list. */
 static cera_status has_window(const cr_keys *keys, const char *name, const cera_value *pattern,
                               int i, bool *out)
@@ -202,6 +259,7 @@ cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp
     hp->embed_scale = hp->residual_scale = hp->logit_scale = 1.0f;
     hp->attn_scale = 1.0f / sqrtf((float)hp->head_dim);
 
+    hp->rope.n_context_first = hp->n_context;
     hp->rope.n_dims = hp->head_dim;
     CR_TRY(
         cr_keys_int(keys, "rope.dimension_count", CR_OPTIONAL, 2, hp->head_dim, &hp->rope.n_dims));

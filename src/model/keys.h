@@ -24,6 +24,10 @@ cera_status cr_keys_positive(const cr_keys *keys, const char *key, cr_need need,
 cera_status cr_keys_int_per_layer(const cr_keys *keys, const char *key, cr_need need, int min,
                                   int max, int *out, int n);
 
+/* Everything about the rotation but its dimensions (cr_keys_decoder has read those): base, scaling.
+ * `base` is that of files without the key; 0: the key is required. */
+cera_status cr_keys_rope(const cr_keys *keys, cr_rope_style style, float base, cr_rotary *rope);
+
 /* The windows of a model in which some layers see only their last positions. `period` p: of p layers
  * the last one sees all; 1: every layer does; 0: none does. The file may have its own, or a list. */
 cera_status cr_keys_windows(const cr_keys *keys, int window, int period, cr_hparams *hp);

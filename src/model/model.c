@@ -1,7 +1,7 @@
 /* Opening a model: metadata -> hyper-parameters -> tensors -> graph. */
 #include "model/model.h"
 
-static cera_status build(cr_model *model, cera_error *err)
+static cera_status build(cr_model *model, int n_context, cera_error *err)
 {
     cr_str name = { "", 0 };
     CR_TRY(cr_gguf_get_str(model->file, "general.name", CR_OPTIONAL, &name, err));
@@ -12,12 +12,12 @@ static cera_status build(cr_model *model, cera_error *err)
     cr_keys keys = { model->file, model->arch->name, err };
     CR_TRY(model->arch->read(&keys, &model->hparams));
     CR_TRY(cr_bind(model->file, model->arch, &model->hparams, &model->arena, &model->tensors, err));
-    return cr_build(model->arch, &model->hparams, &model->tensors, &model->arena, &model->graph,
-                    err);
+    return cr_build(model->arch, &model->hparams, &model->tensors,
+                    CR_MIN(n_context, model->hparams.n_context), &model->arena, &model->graph, err);
 }
 
-cera_status cr_model_new(const cr_gguf *file, cr_host *host, const cr_arch *arch, cr_model **out,
-                         cera_error *err)
+cera_status cr_model_new(const cr_gguf *file, cr_host *host, const cr_arch *arch, int n_context,
+                         cr_model **out, cera_error *err)
 {
     cr_model *model = cr_alloc_zero(host, CR_MEM_OBJECT, sizeof *model);
     if (!model)
@@ -25,7 +25,7 @@ cera_status cr_model_new(const cr_gguf *file, cr_host *host, const cr_arch *arch
     cr_arena_init(&model->arena, host, CR_MEM_OBJECT);
     model->file = file;
     model->arch = arch;
-    cera_status status = build(model, err);
+    cera_status status = build(model, n_context, err);
     if (status != CERA_OK) {
         cr_model_free(model);
         return status;

@@ -44,6 +44,11 @@ static toy_spec read_spec(const json_t *model)
     spec.tied = json_is_true(golden_get(s, "tied"));
     spec.bias = json_is_true(golden_get(s, "bias"));
     spec.factors = json_is_true(golden_get(s, "factors"));
+    spec.scaling = json_string_value(json_object_get(s, "scaling"));
+    spec.scale_factor = option(s, "scale_factor");
+    spec.scale_gain = option(s, "scale_gain");
+    spec.first_context = (int)option(s, "first_context");
+    spec.long_short = json_is_true(json_object_get(s, "long_short"));
     spec.rope_local_base = option(s, "rope_local_base");
     spec.attn_cap = option(s, "attn_cap");
     spec.logit_cap = option(s, "logit_cap");
@@ -340,6 +345,19 @@ static const mutation_case mutation_cases[] = {
     { "gemma3-f32", TOY_KEY, "attention.sliding_window" },
     { "gemma3-f32", TOY_KEY, "attention.sliding_window_pattern" },
     { "gemma3-q4_0", TOY_KEY, "rope.freq_base_swa" },
+    { "phi3-f32", TOY_EPS, "norm epsilon x 10" },
+    { "phi3-f32", TOY_ROPE_BASE, "rope base x 2" },
+    { "phi3-f32", TOY_QK_SWAPPED, "q and k exchanged" },
+    { "phi3-f32", TOY_GATE_UP, "gate and up exchanged" },
+    { "phi3-f32", TOY_KEY, "attention.sliding_window" },
+    { "phi3-f32", TOY_KEY, "rope.dimension_count" },
+    { "phi3-f32-long", TOY_NO_FACTORS, "rope factors dropped" },
+    { "phi3-f32-long", TOY_LONG_SHORT, "long and short exchanged" },
+    { "phi3-f32-long", TOY_KEY, "rope.scaling.attn_factor" },
+    { "phi3-q4_0", TOY_GATE_UP, "gate and up exchanged" },
+    { "llama-f32-linear", TOY_KEY, "rope.scaling.factor" },
+    { "qwen2-f32-yarn", TOY_KEY, "rope.scaling.factor" },
+    { "qwen2-f32-yarn", TOY_KEY, "rope.scaling.original_context_length" },
 };
 
 static double mutated_distance(const mutation_case *c)

@@ -35,6 +35,7 @@ typedef struct recipe {
     enum { BIAS_NONE, BIAS_QKV, BIAS_ALL } bias; /* where toy_spec.bias puts them */
     enum { QK_NORM_NONE, QK_NORM_HEAD, QK_NORM_ROW } qk_norm;
     enum { NORMS_BEFORE, NORMS_AFTER, NORMS_BOTH } norms; /* of attention and feed-forward */
+    bool fused; /* q, k and v in one tensor, gate and up in one */
 } recipe;
 
 static const recipe recipes[] = {
@@ -47,6 +48,7 @@ static const recipe recipes[] = {
     { "olmo2", "output_norm", .qk_norm = QK_NORM_ROW, .norms = NORMS_AFTER },
     { "gemma2", "output_norm", .norms = NORMS_BOTH },
     { "gemma3", "output_norm", .qk_norm = QK_NORM_HEAD, .norms = NORMS_BOTH },
+    { "phi3", "output_norm", .fused = true },
 };
 
 static const recipe *find_recipe(const char *arch)
@@ -193,6 +195,12 @@ static uint64_t row_source(const toy *t, const tensor *x, uint64_t row)
         uint64_t n = (uint64_t)t->spec->n_embd, part = row / n;
         return (part < 2 ? 1 - part : part) * n + row % n;
     }
+    uint64_t n_q = (uint64_t)t->spec->n_head * dim, n_ff = (uint64_t)t->spec->n_ff;
+    bool is_qkv = t->spec->mutation == TOY_QK_SWAPPED && strstr(x->name, "attn_qkv");
+    if (is_qkv && row < 2 * n_q) /* as many keys as queries */
+        return row < n_q ? row + n_q : row - n_q;
+    if (t->spec->mutation == TOY_GATE_UP && t->recipe->fused && strstr(x->name, "ffn_up"))
+        return row < n_ff ? row + n_ff : row - n_ff;
     return row;
 }
 
@@ -278,6 +286,7 @@ static const role roles[] = {
     { "token_embd", CR_TYPE_BF16, 5 },
     { "output", CR_TYPE_Q6_K, 2 },
     { "attn_q", CR_TYPE_Q4_0, 1 },
+    { "attn_qkv", CR_TYPE_Q4_0, 0 },
     { "attn_k", CR_TYPE_Q8_0, 0 },
     { "attn_v", CR_TYPE_Q6_K, 1 },
     { "attn_output", CR_TYPE_F16, 0 },
@@ -326,7 +335,7 @@ static const char *exchanged(const toy *t, const char *name)
         { TOY_QK_NORM, "attn_q_norm", "attn_k_norm" },
         { TOY_POST_NORM, "post_attention_norm", "post_ffw_norm" },
     };
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0] && !t->recipe->fused; i++) {
         if (pairs[i].mutation != t->spec->mutation)
             continue;
         if (strcmp(name, pairs[i].a) == 0)
@@ -376,16 +385,24 @@ static void add_bias(toy *t, const char *name, int n, int layer)
     x->is_rotated = strcmp(name, "attn_q") == 0 || strcmp(name, "attn_k") == 0;
 }
 
+static void add_qkv(toy *t, int n_q, int n_kv, int layer)
+{
+    add_matrix(t, "attn_q", t->spec->n_embd, n_q, layer)->is_rotated = true;
+    add_bias(t, "attn_q", n_q, layer);
+    add_matrix(t, "attn_k", t->spec->n_embd, n_kv, layer)->is_rotated = true;
+    add_bias(t, "attn_k", n_kv, layer);
+    add_matrix(t, "attn_v", t->spec->n_embd, n_kv, layer);
+    add_bias(t, "attn_v", n_kv, layer);
+}
+
 static void add_attention(toy *t, int layer)
 {
     const toy_spec *s = t->spec;
     int n_q = s->n_head * s->head_dim, n_kv = s->n_head_kv[layer] * s->head_dim;
-    add_matrix(t, "attn_q", s->n_embd, n_q, layer)->is_rotated = true;
-    add_bias(t, "attn_q", n_q, layer);
-    add_matrix(t, "attn_k", s->n_embd, n_kv, layer)->is_rotated = true;
-    add_bias(t, "attn_k", n_kv, layer);
-    add_matrix(t, "attn_v", s->n_embd, n_kv, layer);
-    add_bias(t, "attn_v", n_kv, layer);
+    if (t->recipe->fused)
+        add_matrix(t, "attn_qkv", s->n_embd, n_q + 2 * n_kv, layer);
+    else
+        add_qkv(t, n_q, n_kv, layer);
     if (t->recipe->qk_norm) {
         bool of_row = t->recipe->qk_norm == QK_NORM_ROW;
         add_norm(t, "attn_q_norm", of_row ? n_q : s->head_dim, layer)->is_rotated = true;
@@ -414,6 +431,14 @@ static void add_ffn(toy *t, const char *name, int n_cols, int n_rows, int layer)
     add_bias(t, name, n_rows, layer);
 }
 
+static void add_factors(toy *t, const char *name, const char *source)
+{
+    tensor *x = add(t, name, "weight", -1);
+    set_name(x->source, source, "weight", -1);
+    x->content = FACTORS;
+    x->dims[0] = (uint64_t)t->spec->rope_dims / 2;
+}
+
 static void list_tensors(toy *t)
 {
     const toy_spec *s = t->spec;
@@ -421,10 +446,12 @@ static void list_tensors(toy *t)
     if (!s->tied && s->mutation != TOY_TIED)
         add_matrix(t, "output", s->n_embd, TOY_N_VOCAB, -1);
     add_norm(t, t->recipe->final_norm, s->n_embd, -1);
-    if (s->factors && s->mutation != TOY_NO_FACTORS) {
-        tensor *x = add(t, "rope_freqs", "weight", -1);
-        x->content = FACTORS;
-        x->dims[0] = (uint64_t)s->rope_dims / 2;
+    if (s->factors && s->mutation != TOY_NO_FACTORS)
+        add_factors(t, "rope_freqs", "rope_freqs");
+    if (s->long_short && s->mutation != TOY_NO_FACTORS) {
+        bool other = s->mutation == TOY_LONG_SHORT;
+        add_factors(t, "rope_factors_long", other ? "rope_factors_short" : "rope_factors_long");
+        add_factors(t, "rope_factors_short", other ? "rope_factors_long" : "rope_factors_short");
     }
     for (int i = 0; i < s->n_layer; i++) {
         if (t->recipe->norms != NORMS_AFTER)
@@ -437,8 +464,9 @@ static void list_tensors(toy *t)
             add_norm(t, "post_attention_norm", s->n_embd, i);
         if (t->recipe->norms != NORMS_AFTER)
             add_norm(t, "ffn_norm", s->n_embd, i);
-        add_ffn(t, "ffn_gate", s->n_embd, s->n_ff, i);
-        add_ffn(t, "ffn_up", s->n_embd, s->n_ff, i);
+        if (!t->recipe->fused)
+            add_ffn(t, "ffn_gate", s->n_embd, s->n_ff, i);
+        add_ffn(t, "ffn_up", s->n_embd, s->n_ff * (t->recipe->fused ? 2 : 1), i);
         add_ffn(t, "ffn_down", s->n_ff, s->n_embd, i);
         if (t->recipe->norms != NORMS_BEFORE)
             add_norm(t, "post_ffw_norm", s->n_embd, i);
@@ -571,6 +599,14 @@ static void write_keys(const toy *t, keys *k)
     key_float_if(k, "rope.freq_base", s->rope_base * (s->mutation == TOY_ROPE_BASE ? 2.0f : 1.0f));
     if (s->n_taps > 0)
         key_int(k, "shortconv.l_cache", s->n_taps);
+    if (s->scaling) {
+        char name_of_type[MAX_NAME];
+        key_text(k, full(k, name_of_type, "rope.scaling.type"), s->scaling);
+    }
+    key_float_if(k, "rope.scaling.factor", s->scale_factor);
+    key_float_if(k, "rope.scaling.attn_factor", s->scale_gain);
+    if (s->first_context > 0)
+        key_int(k, "rope.scaling.original_context_length", s->first_context);
     key_float_if(k, "rope.freq_base_swa", s->rope_local_base);
     if (s->window > 0)
         key_int(k, "attention.sliding_window", s->window);

@@ -39,6 +39,7 @@ typedef enum toy_mutation {
     TOY_TAPS,       /* taps of the convolution reversed */
     TOY_CONV_PARTS, /* b, c, x becomes c, b, x */
     TOY_KEY,        /* the number of key `detail` doubled */
+    TOY_LONG_SHORT, /* long and short rope factors exchanged */
     TOY_ARCH,       /* the file says that it is a `detail` */
     TOY_N_MUTATIONS
 } toy_mutation;
@@ -55,8 +56,11 @@ typedef struct toy_spec {
     /* 0: the key is left away. */
     float rope_base, rope_local_base, attn_cap, logit_cap;
     float embed_scale, residual_scale, attn_scale, logit_scale;
-    int window, period; /* attention.sliding_window and its pattern */
-    bool tied, bias, factors;
+    int window, period;  /* attention.sliding_window and its pattern */
+    const char *scaling; /* rope.scaling.type, or NULL */
+    float scale_factor, scale_gain;
+    int first_context; /* rope.scaling.original_context_length */
+    bool tied, bias, factors, long_short;
     toy_mutation mutation;
     const char *detail; /* of the mutation */
 } toy_spec;

@@ -220,8 +220,8 @@ static void turn_row(cr_plan *plan, int rope_index, int row)
     float *cosines = cr_plan_turns(plan, rope_index, row), *sines = cosines + half;
     for (int i = 0; i < half; i++) {
         float angle = (float)plan->rows[row].position * rope->freq[i];
-        cosines[i] = (float)cos((double)angle);
-        sines[i] = (float)sin((double)angle);
+        cosines[i] = (float)cos((double)angle) * rope->gain;
+        sines[i] = (float)sin((double)angle) * rope->gain;
     }
 }
 
