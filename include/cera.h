@@ -231,9 +231,16 @@ CERA_API bool cera_file_element(const cera_file *file, const char *key, uint64_t
 
 typedef struct cera_vocab cera_vocab;
 
-/* A vocabulary alone, without weights. host may be NULL. Free it with cera_vocab_free; one that
- * came from cera_engine_vocab is borrowed and must not be freed. */
-CERA_API cera_status cera_vocab_open(const cera_source *source, const cera_host *host,
+typedef struct cera_vocab_options {
+    size_t size;
+    const cera_host *host; /* copied; NULL: the default host */
+    const char *pre;       /* pre-tokenizer to use; NULL: as tokenizer.ggml.pre says */
+} cera_vocab_options;
+CERA_API void cera_vocab_options_init(cera_vocab_options *options);
+
+/* A vocabulary alone: the file needs no tensors. Free it with cera_vocab_free; one that came from
+ * cera_engine_vocab is borrowed and must not be freed. */
+CERA_API cera_status cera_vocab_open(const cera_source *source, const cera_vocab_options *options,
                                      cera_vocab **out, cera_error *err);
 CERA_API void cera_vocab_free(cera_vocab *vocab);
 
@@ -256,11 +263,18 @@ CERA_API void cera_vocab_free_ids(const cera_vocab *vocab, int32_t *ids, size_t 
  * Control tokens give their text. */
 CERA_API const char *cera_vocab_piece(const cera_vocab *vocab, int32_t id, size_t *n);
 
+/* What a token adds to a text behind `previous` (-1: nothing): its piece, but for the blank that some
+ * vocabularies put before a text when they encode it. All ids of a text one after the other give
+ * the text. */
+CERA_API const char *cera_vocab_piece_after(const cera_vocab *vocab, int32_t previous, int32_t id,
+                                            size_t *n);
+
 typedef struct cera_vocab_info {
     size_t n_tokens;
     int32_t bos, eos; /* -1 when the file names none */
     bool add_bos, add_eos;
-    const char *pre; /* the pre-tokenizer's name */
+    const char *model; /* the kind of vocabulary, as in tokenizer.ggml.model */
+    const char *pre;   /* the pre-tokenizer's name; "" where the kind has none */
 } cera_vocab_info;
 CERA_API void cera_vocab_get_info(const cera_vocab *vocab, cera_vocab_info *out);
 /* Whether the token ends a generation (EOS, end of turn, ...), and whether it is a control token. */
@@ -281,6 +295,7 @@ typedef struct cera_engine_options {
     int chunk_size;        /* prompt tokens computed at a time, 1 to 4,096; 0: 512 */
     cera_kv_type kv_type;  /* of keys and values; default F16 */
     const char *cpu_tier;  /* highest ISA level to use, as cera_cpu_info names it; NULL: the best */
+    const char *pre;       /* as in cera_vocab_options */
 } cera_engine_options;
 CERA_API void cera_engine_options_init(cera_engine_options *options);
 

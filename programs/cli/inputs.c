@@ -93,6 +93,7 @@ int model_open_engine(const cli_args *args, const char *path, cera_engine **out)
     if (is_set(args, OPT_KV_CACHE_KEYS) && strcmp(args->option[OPT_KV_CACHE_KEYS].text, "f32") == 0)
         options.kv_type = CERA_KV_F32;
     options.cpu_tier = args->option[OPT_CPU_TIER].text;
+    options.pre = args->option[OPT_PRE].text;
 
     cera_source source = model_source(args, path);
     cera_error err;

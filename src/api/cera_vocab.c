@@ -4,30 +4,42 @@
 
 #include <assert.h>
 
-static cera_status read_source(const cera_source *source, cr_host *host, cr_vocab **out,
-                               cera_error *err)
+static cera_status read_source(const cera_source *source, const char *pre, cr_host *host,
+                               cr_vocab **out, cera_error *err)
 {
     cr_gguf *file;
     CR_TRY(cr_source_open(source, host, &file, err));
-    cera_status status = cr_vocab_new(file, host, out, err);
+    cera_status status = cr_vocab_new(file, pre, host, out, err);
     cr_gguf_close(file);
     return status;
 }
 
-cera_status cera_vocab_open(const cera_source *source, const cera_host *host, cera_vocab **out,
-                            cera_error *err)
+void cera_vocab_options_init(cera_vocab_options *options)
 {
+    *options = (cera_vocab_options){ .size = sizeof *options };
+}
+
+cera_status cera_vocab_open(const cera_source *source, const cera_vocab_options *options,
+                            cera_vocab **out, cera_error *err)
+{
+    cera_vocab_options defaults;
+    cera_vocab_options_init(&defaults);
+    if (options == NULL)
+        options = &defaults;
     if (out == NULL)
         return cr_fail(err, CERA_E_ARG, "out: expected a place for the vocabulary, found NULL");
+    if (options->size != sizeof *options)
+        return cr_fail(err, CERA_E_ARG, "options.size: expected %zu, found %zu", sizeof *options,
+                       options->size);
     cr_host first; /* for the object itself, whose own host does not exist yet */
-    CR_TRY(cr_host_set(&first, host, err));
+    CR_TRY(cr_host_set(&first, options->host, err));
     cera_vocab *vocab = cr_alloc_zero(&first, CR_MEM_OBJECT, sizeof *vocab);
     if (vocab == NULL)
         return cr_fail_nomem(err, sizeof *vocab, "the vocabulary");
     vocab->host = &vocab->own_host;
-    cera_status status = cr_host_set(vocab->host, host, err);
+    cera_status status = cr_host_set(vocab->host, options->host, err);
     if (status == CERA_OK)
-        status = read_source(source, vocab->host, &vocab->vocab, err);
+        status = read_source(source, options->pre, vocab->host, &vocab->vocab, err);
     if (status != CERA_OK) {
         cr_free(&first, CR_MEM_OBJECT, vocab, sizeof *vocab);
         return status;
@@ -101,11 +113,21 @@ const char *cera_vocab_piece(const cera_vocab *vocab, int32_t id, size_t *n)
     return piece.data;
 }
 
+const char *cera_vocab_piece_after(const cera_vocab *vocab, int32_t previous, int32_t id, size_t *n)
+{
+    cr_str piece = { NULL, 0 };
+    if (vocab != NULL)
+        piece = cr_vocab_piece_after(vocab->vocab, previous, id);
+    if (n != NULL)
+        *n = piece.size;
+    return piece.data;
+}
+
 void cera_vocab_get_info(const cera_vocab *vocab, cera_vocab_info *out)
 {
     if (out == NULL)
         return;
-    *out = (cera_vocab_info){ .bos = -1, .eos = -1, .pre = "" };
+    *out = (cera_vocab_info){ .bos = -1, .eos = -1, .model = "", .pre = "" };
     if (vocab != NULL)
         cr_vocab_get_info(vocab->vocab, out);
 }

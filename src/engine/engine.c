@@ -47,13 +47,13 @@ static cera_status open_model(cr_engine *engine, const cera_engine_options *opti
 }
 
 /* A file without any vocabulary serves ids; one whose vocabulary is damaged serves nothing. */
-static cera_status open_vocab(cr_engine *engine, cera_error *err)
+static cera_status open_vocab(cr_engine *engine, const char *pre, cera_error *err)
 {
     cera_value value;
     if (!cr_gguf_find(engine->file, "tokenizer.ggml.model", &value) &&
         !cr_gguf_find(engine->file, "tokenizer.ggml.tokens", &value))
         return CERA_OK;
-    CR_TRY(cr_vocab_new(engine->file, &engine->host, &engine->vocab, err));
+    CR_TRY(cr_vocab_new(engine->file, pre, &engine->host, &engine->vocab, err));
     cera_vocab_info info;
     cr_vocab_get_info(engine->vocab, &info);
     size_t n_rows = engine->model->graph.n_vocab;
@@ -112,7 +112,7 @@ static cera_status open_all(cr_engine *engine, const cera_source *source,
     cr_lock_init(&engine->run_lock, &engine->host);
     CR_TRY(cr_source_open(source, &engine->host, &engine->file, err));
     CR_TRY(open_model(engine, options, err));
-    CR_TRY(open_vocab(engine, err));
+    CR_TRY(open_vocab(engine, options->pre, err));
     CR_TRY(open_device(engine, options, err));
     log_unused(engine);
     engine->load_ms = (double)(os->clock_ns(os->ctx) - start) / 1e6;

@@ -105,9 +105,12 @@ static cera_status show(generation *g, int32_t id, bool *finished, cera_finish *
 {
     bool wanted = show_token(g, id);
     if (g->env->vocab) {
-        size_t n_ready = 0;
+        size_t n_ready = 0, n_history = 0;
+        const int32_t *history = cr_session_history(g->session, &n_history);
+        int32_t previous = n_history > 0 ? history[n_history - 1] : -1;
+        cr_str piece = cr_vocab_piece_after(g->env->vocab, previous, id);
         g->text.size = 0;
-        if (!cr_detok_push(&g->detok, cr_vocab_piece(g->env->vocab, id), &g->text) ||
+        if (!cr_detok_push(&g->detok, piece, &g->text) ||
             !cr_stop_push(&g->stop, g->text.data, g->text.size, &n_ready, &g->hit_stop_text))
             return cr_fail_nomem(g->err, g->text.size, "generated text");
         wanted = show_text(g, n_ready) && wanted;

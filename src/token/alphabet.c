@@ -1,4 +1,4 @@
-/* The alphabet of byte-level vocabularies: characters to bytes. */
+/* The alphabets of vocabularies: characters to bytes. */
 #include "token/alphabet.h"
 
 /* The byte that a character of two UTF-8 bytes stands for, -1 for none. */
@@ -15,7 +15,7 @@ static int byte_of(unsigned code)
     return nth < 67 ? (int)(0x7f + nth - 0x21) : 0xad;
 }
 
-bool cr_alphabet_decode(cr_str text, char *out, size_t *n)
+static bool decode_bytes(cr_str text, char *out, size_t *n)
 {
     size_t size = 0;
     for (size_t i = 0; i < text.size;) {
@@ -40,5 +40,31 @@ bool cr_alphabet_decode(cr_str text, char *out, size_t *n)
         i += 2;
     }
     *n = size;
+    return true;
+}
+
+static bool decode_blanks(cr_str text, char *out, size_t *n)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < text.size;) {
+        if (text.data[i] == ' ')
+            return false;
+        bool blank = text.size - i >= 3 && memcmp(text.data + i, "\xe2\x96\x81", 3) == 0;
+        out[size++] = blank ? ' ' : text.data[i];
+        i += blank ? 3 : 1;
+    }
+    *n = size;
+    return true;
+}
+
+bool cr_alphabet_decode(cr_alphabet alphabet, cr_str text, char *out, size_t *n)
+{
+    if (alphabet == CR_ALPHABET_BYTES)
+        return decode_bytes(text, out, n);
+    if (alphabet == CR_ALPHABET_BLANKS)
+        return decode_blanks(text, out, n);
+    if (text.size > 0)
+        memcpy(out, text.data, text.size);
+    *n = text.size;
     return true;
 }

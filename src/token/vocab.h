@@ -1,6 +1,6 @@
 /* Vocabulary: the tokens of a file, and text to ids and back.
  *
- *     text --split at special tokens--> plain text --pre-tokenizer--> pieces --BPE merges--> ids
+ *     text --split at special tokens--> plain text --by the vocabulary's kind--> ids
  *
  * Immutable after it is opened, and shared by threads. */
 #ifndef CR_VOCAB_H
@@ -10,10 +10,12 @@
 
 typedef struct cr_vocab cr_vocab;
 
-/* Reads the tokenizer.ggml.* keys. host is kept; the file may be closed afterwards. A file without
- * a vocabulary, with a tokenizer model or pre-tokenizer that this build does not know, or whose keys
- * contradict each other, is refused by key. */
-cera_status cr_vocab_new(const cr_gguf *file, cr_host *host, cr_vocab **out, cera_error *err);
+/* Reads the tokenizer.ggml.* keys. host is kept; the file may be closed afterwards. `pre` names the
+ * pre-tokenizer instead of the file, unless it is NULL. A file without a vocabulary, with a tokenizer
+ * model or pre-tokenizer that this build does not know, or whose keys contradict each other, is
+ * refused by key. */
+cera_status cr_vocab_new(const cr_gguf *file, const char *pre, cr_host *host, cr_vocab **out,
+                         cera_error *err);
 void cr_vocab_free(cr_vocab *vocab);
 
 void cr_vocab_get_info(const cr_vocab *vocab, cera_vocab_info *out);
@@ -24,6 +26,9 @@ cera_status cr_vocab_encode(const cr_vocab *vocab, cr_str text, const cera_encod
 
 /* The bytes of a token; data is NULL for an id out of range. */
 cr_str cr_vocab_piece(const cr_vocab *vocab, int32_t id);
+/* What the token adds to a text behind `previous` (-1: nothing): its bytes, without the blank that
+ * encoding has put before the text. */
+cr_str cr_vocab_piece_after(const cr_vocab *vocab, int32_t previous, int32_t id);
 bool cr_vocab_is_end(const cr_vocab *vocab, int32_t id);
 bool cr_vocab_is_control(const cr_vocab *vocab, int32_t id);
 

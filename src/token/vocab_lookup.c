@@ -1,14 +1,15 @@
 /* The vocabulary object: life, and looking tokens up. */
 #include "token/vocab_internal.h"
 
-cera_status cr_vocab_new(const cr_gguf *file, cr_host *host, cr_vocab **out, cera_error *err)
+cera_status cr_vocab_new(const cr_gguf *file, const char *pre, cr_host *host, cr_vocab **out,
+                         cera_error *err)
 {
     cr_vocab *vocab = cr_alloc_zero(host, CR_MEM_VOCAB, sizeof *vocab);
     if (vocab == NULL)
         return cr_fail_nomem(err, sizeof *vocab, "the vocabulary");
     vocab->host = host;
     cr_arena_init(&vocab->arena, host, CR_MEM_VOCAB);
-    cera_status status = cr_vocab_read(vocab, file, err);
+    cera_status status = cr_vocab_read(vocab, file, pre, err);
     if (status != CERA_OK) {
         cr_vocab_free(vocab);
         return status;
@@ -34,6 +35,7 @@ void cr_vocab_get_info(const cr_vocab *vocab, cera_vocab_info *out)
         .eos = vocab->eos,
         .add_bos = vocab->add_bos,
         .add_eos = vocab->add_eos,
+        .model = vocab->model->name,
         .pre = vocab->pre,
     };
 }
@@ -93,6 +95,18 @@ cr_str cr_vocab_piece(const cr_vocab *vocab, int32_t id)
     if (!is_id(vocab, id))
         return (cr_str){ NULL, 0 };
     return cr_vocab_bytes(vocab, (size_t)id);
+}
+
+cr_str cr_vocab_piece_after(const cr_vocab *vocab, int32_t previous, int32_t id)
+{
+    cr_str piece = cr_vocab_piece(vocab, id);
+    if (!vocab->blank_prefix || piece.size == 0 || piece.data[0] != ' ' ||
+        (vocab->flags[id] & CR_TOKEN_RAW) != 0)
+        return piece;
+    int before = is_id(vocab, previous) ? cr_vocab_type(vocab, (size_t)previous) : CR_TOKEN_CONTROL;
+    if (before != CR_TOKEN_CONTROL && before != CR_TOKEN_USER)
+        return piece;
+    return (cr_str){ piece.data + 1, piece.size - 1 };
 }
 
 bool cr_vocab_is_end(const cr_vocab *vocab, int32_t id)

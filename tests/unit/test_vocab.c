@@ -62,7 +62,10 @@ static cera_vocab *open_built(const vocab_build *v, const cera_host *host)
     cera_vocab *vocab = NULL;
     cera_error err = { .message = "" };
     cera_source source = { .data = b.data, .n_data = b.size };
-    if (cera_vocab_open(&source, host, &vocab, &err) != CERA_OK)
+    cera_vocab_options options;
+    cera_vocab_options_init(&options);
+    options.host = host;
+    if (cera_vocab_open(&source, &options, &vocab, &err) != CERA_OK)
         fail_msg("%s", err.message);
     build_done(&b); /* the vocabulary has copied what it needs */
     return vocab;
@@ -321,7 +324,10 @@ static void test_no_pre(void **state)
 static cera_status work(const cera_host *host, const cera_source *source)
 {
     cera_vocab *vocab;
-    cera_status status = cera_vocab_open(source, host, &vocab, NULL);
+    cera_vocab_options open_options;
+    cera_vocab_options_init(&open_options);
+    open_options.host = host;
+    cera_status status = cera_vocab_open(source, &open_options, &vocab, NULL);
     if (status != CERA_OK)
         return status;
     char text[2000];
