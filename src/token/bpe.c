@@ -269,11 +269,6 @@ static size_t unit_character(const void *ctx, cr_str rest, uint32_t *id)
     return n;
 }
 
-static cera_status spell(const void *ctx, cr_str bytes, cr_buf *ids, cera_error *err)
-{
-    return cr_encoding_spell(ctx, bytes, ids, err);
-}
-
 static cera_status encode_piece(cr_encoding *enc, cr_str piece, cera_error *err)
 {
     const cr_vocab *vocab = enc->vocab;
@@ -290,9 +285,10 @@ static cera_status encode_piece(cr_encoding *enc, cr_str piece, cera_error *err)
         .ctx = vocab,
         .unit = is_bytes ? unit_byte : unit_character,
         .join = join,
-        .spell = spell,
+        .out = enc,
+        .push = cr_encoding_push_merged,
     };
-    return cr_merge(&rules, piece, &enc->work, enc->ids, err);
+    return cr_merge(&rules, piece, &enc->work, err);
 }
 
 /* The patterns know characters only, so the text is cut at bytes that are not UTF-8. A run of such

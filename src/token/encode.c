@@ -3,6 +3,7 @@
  *     "<|im_start|>user\nHi" --> [<|im_start|>] "user\nHi"
  *
  * Special tokens are cut out here; what is between them goes to the vocabulary's kind. */
+#include "token/merge.h"
 #include "token/vocab_internal.h"
 
 cera_status cr_encoding_push(cr_encoding *enc, int32_t id, cera_error *err)
@@ -12,24 +13,37 @@ cera_status cr_encoding_push(cr_encoding *enc, int32_t id, cera_error *err)
     return CERA_OK;
 }
 
-cera_status cr_encoding_spell(const cr_vocab *vocab, cr_str bytes, cr_buf *ids, cera_error *err)
+/* As SentencePiece does, one unknown token for all that is unknown between two tokens. */
+static cera_status push_unknown(cr_encoding *enc, cera_error *err)
 {
-    const size_t start = ids->size;
+    int32_t last = -1, unknown = enc->vocab->unknown;
+    if (enc->ids->size > enc->start)
+        memcpy(&last, enc->ids->data + enc->ids->size - sizeof last, sizeof last);
+    return last != unknown ? cr_encoding_push(enc, unknown, err) : CERA_OK;
+}
+
+cera_status cr_encoding_spell(cr_encoding *enc, cr_str bytes, cera_error *err)
+{
+    const cr_vocab *vocab = enc->vocab;
     for (size_t i = 0; i < bytes.size; i++) {
         unsigned byte = (unsigned char)bytes.data[i];
-        int32_t id = vocab->byte_ids[byte];
-        if (id < 0 && vocab->unknown < 0)
-            return cr_fail(err, CERA_E_UNSUPPORTED,
-                           "text: the vocabulary has no token for byte 0x%02X", byte);
-        if (id < 0)
-            ids->size = start;
-        const int32_t *next = id < 0 ? &vocab->unknown : &id;
-        if (!cr_buf_append(ids, next, sizeof *next))
-            return cr_fail_nomem(err, sizeof *next, "token ids");
-        if (id < 0)
-            break;
+        if (vocab->byte_ids[byte] >= 0)
+            continue;
+        if (vocab->unknown >= 0)
+            return push_unknown(enc, err);
+        return cr_fail(err, CERA_E_UNSUPPORTED, "text: the vocabulary has no token for byte 0x%02X",
+                       byte);
     }
+    for (size_t i = 0; i < bytes.size; i++)
+        CR_TRY(cr_encoding_push(enc, vocab->byte_ids[(unsigned char)bytes.data[i]], err));
     return CERA_OK;
+}
+
+cera_status cr_encoding_push_merged(void *out, uint32_t id, cr_str bytes, cera_error *err)
+{
+    if (id == CR_NO_TOKEN)
+        return cr_encoding_spell(out, bytes, err);
+    return cr_encoding_push(out, (int32_t)id, err);
 }
 
 size_t cr_utf8_run(cr_str text)
@@ -115,7 +129,7 @@ cera_status cr_vocab_encode(const cr_vocab *vocab, cr_str text, const cera_encod
                        text.size);
 
     const size_t start = ids->size;
-    cr_encoding enc = { .vocab = vocab, .ids = ids };
+    cr_encoding enc = { .vocab = vocab, .ids = ids, .start = start };
     cr_buf_init(&enc.work, vocab->host, CR_MEM_SCRATCH);
     cr_buf_init(&enc.text, vocab->host, CR_MEM_SCRATCH);
     cera_status status = CERA_OK;

@@ -16,16 +16,6 @@
 
 enum { SHORT_PIECE = 96 }; /* bytes; the array was the faster way up to about 128 random letters */
 
-static cera_status push(const cr_merge_rules *rules, uint32_t id, cr_str bytes, cr_buf *out,
-                        cera_error *err)
-{
-    if (id == CR_NO_TOKEN)
-        return rules->spell(rules->ctx, bytes, out, err);
-    if (!cr_buf_append(out, &id, sizeof id))
-        return cr_fail_nomem(err, sizeof id, "token ids");
-    return CERA_OK;
-}
-
 /* ---- short pieces -------------------------------------------------------------------------- */
 
 typedef struct row {
@@ -60,8 +50,7 @@ static void join_at(row *r, const cr_merge_rules *rules, cr_str piece, size_t be
         rate(r, rules, piece, best - 1);
 }
 
-static cera_status merge_short(const cr_merge_rules *rules, cr_str piece, cr_buf *out,
-                               cera_error *err)
+static cera_status merge_short(const cr_merge_rules *rules, cr_str piece, cera_error *err)
 {
     row r;
     r.n = 0;
@@ -84,7 +73,7 @@ static cera_status merge_short(const cr_merge_rules *rules, cr_str piece, cr_buf
     }
     for (size_t i = 0; i < r.n; i++) {
         cr_str bytes = { piece.data + r.begins[i], r.begins[i + 1] - r.begins[i] };
-        CR_TRY(push(rules, r.ids[i], bytes, out, err));
+        CR_TRY(rules->push(rules->out, r.ids[i], bytes, err));
     }
     return CERA_OK;
 }
@@ -229,7 +218,7 @@ static void chain_start(chain *c)
         sift_down(&c->heap, i, c->heap.entries[i]);
 }
 
-static cera_status merge_long(const cr_merge_rules *rules, cr_str piece, cr_buf *work, cr_buf *out,
+static cera_status merge_long(const cr_merge_rules *rules, cr_str piece, cr_buf *work,
                               cera_error *err)
 {
     chain c;
@@ -246,15 +235,14 @@ static cera_status merge_long(const cr_merge_rules *rules, cr_str piece, cr_buf 
 
     for (uint32_t at = 0; at < c.n; at = c.symbols[at].next) {
         cr_str bytes = { piece.data + at, c.symbols[at].next - at };
-        CR_TRY(push(rules, c.symbols[at].id, bytes, out, err));
+        CR_TRY(rules->push(rules->out, c.symbols[at].id, bytes, err));
     }
     return CERA_OK;
 }
 
-cera_status cr_merge(const cr_merge_rules *rules, cr_str piece, cr_buf *work, cr_buf *ids,
-                     cera_error *err)
+cera_status cr_merge(const cr_merge_rules *rules, cr_str piece, cr_buf *work, cera_error *err)
 {
     if (piece.size <= SHORT_PIECE)
-        return merge_short(rules, piece, ids, err);
-    return merge_long(rules, piece, work, ids, err);
+        return merge_short(rules, piece, err);
+    return merge_long(rules, piece, work, err);
 }

@@ -23,17 +23,17 @@ typedef struct cr_join {
 } cr_join;
 
 typedef struct cr_merge_rules {
-    const void *ctx;
+    const void *ctx; /* for unit and join */
     /* The first unit of `rest`, which is not empty: its size and id. */
     size_t (*unit)(const void *ctx, cr_str rest, uint32_t *id);
     cr_join (*join)(const void *ctx, cr_str piece, const cr_pair *pair);
-    /* Appends the ids for a unit that is no token and joined nothing. */
-    cera_status (*spell)(const void *ctx, cr_str bytes, cr_buf *ids, cera_error *err);
+    void *out; /* for push */
+    /* Takes one token of the result, with its bytes. */
+    cera_status (*push)(void *out, uint32_t id, cr_str bytes, cera_error *err);
 } cr_merge_rules;
 
-/* Appends the ids of a piece to *ids (a cr_buf of int32_t); *work is memory that calls reuse.
- * Time is n log n in the piece's length, stack constant. */
-cera_status cr_merge(const cr_merge_rules *rules, cr_str piece, cr_buf *work, cr_buf *ids,
-                     cera_error *err);
+/* Pushes the tokens of a piece; *work is memory that calls reuse. Time is n log n in the piece's
+ * length, stack constant. */
+cera_status cr_merge(const cr_merge_rules *rules, cr_str piece, cr_buf *work, cera_error *err);
 
 #endif

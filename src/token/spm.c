@@ -100,11 +100,6 @@ static cr_join join(const void *ctx, cr_str piece, const cr_pair *pair)
     return (cr_join){ vocab->ranks[id], (uint32_t)id };
 }
 
-static cera_status spell(const void *ctx, cr_str bytes, cr_buf *ids, cera_error *err)
-{
-    return cr_encoding_spell(ctx, bytes, ids, err);
-}
-
 /* The size of the word that text begins with, and the blanks before it. */
 static size_t word_size(cr_str text)
 {
@@ -137,14 +132,20 @@ static cera_status set_text(cr_encoding *enc, cr_str text, cera_error *err)
 static cera_status encode(cr_encoding *enc, cr_str text, cera_error *err)
 {
     const cr_vocab *vocab = enc->vocab;
-    const cr_merge_rules rules = { .ctx = vocab, .unit = unit, .join = join, .spell = spell };
+    const cr_merge_rules rules = {
+        .ctx = vocab,
+        .unit = unit,
+        .join = join,
+        .out = enc,
+        .push = cr_encoding_push_merged,
+    };
     CR_TRY(set_text(enc, text, err));
     /* Nothing joins across the end of a word, so words can be encoded one by one: small things stay
      * in the cache. */
     cr_str rest = { enc->text.data, enc->text.size };
     while (rest.size > 0) {
         size_t n = vocab->cuts_words ? word_size(rest) : rest.size;
-        CR_TRY(cr_merge(&rules, (cr_str){ rest.data, n }, &enc->work, enc->ids, err));
+        CR_TRY(cr_merge(&rules, (cr_str){ rest.data, n }, &enc->work, err));
         rest = (cr_str){ rest.data + n, rest.size - n };
     }
     return CERA_OK;

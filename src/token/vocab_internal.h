@@ -47,6 +47,7 @@ typedef struct cr_merge_slot {
 typedef struct cr_encoding {
     const cr_vocab *vocab;
     cr_buf *ids;
+    size_t start;       /* bytes of ids that were there before */
     cr_buf work, text;  /* memory that pieces reuse */
     cr_split_walk walk; /* where the vocabulary has a pre-tokenizer */
 } cr_encoding;
@@ -133,9 +134,11 @@ cera_status cr_vocab_array(const cr_gguf *file, const char *key, cr_array_kind k
 cr_str cr_vocab_text_at(const cera_value *array, uint64_t i);
 
 cera_status cr_encoding_push(cr_encoding *enc, int32_t id, cera_error *err);
-/* Appends the byte tokens of `bytes`; where one is missing, the unknown token once instead. Fails
- * when there is no such token either. */
-cera_status cr_encoding_spell(const cr_vocab *vocab, cr_str bytes, cr_buf *ids, cera_error *err);
+/* Pushes the byte tokens of `bytes`; where one is missing, the unknown token instead of all of them.
+ * Fails when there is no such token either. */
+cera_status cr_encoding_spell(cr_encoding *enc, cr_str bytes, cera_error *err);
+/* For cr_merge: pushes the id, or spells the bytes where there is none; out is a cr_encoding. */
+cera_status cr_encoding_push_merged(void *out, uint32_t id, cr_str bytes, cera_error *err);
 /* How many bytes at the start of text are UTF-8, and how many are not. */
 size_t cr_utf8_run(cr_str text);
 size_t cr_not_utf8_run(cr_str text);
