@@ -97,16 +97,24 @@ cr_str cr_vocab_piece(const cr_vocab *vocab, int32_t id)
     return cr_vocab_bytes(vocab, (size_t)id);
 }
 
+/* Whether encoding puts its blank before text behind this token: it does at the start and behind
+ * every special token, but the unknown one may just as well stand for text. */
+static bool starts_text(const cr_vocab *vocab, int32_t previous)
+{
+    if (!is_id(vocab, previous))
+        return true;
+    int type = cr_vocab_type(vocab, (size_t)previous);
+    return type == CR_TOKEN_CONTROL || type == CR_TOKEN_USER ||
+           (type == CR_TOKEN_UNKNOWN && previous != vocab->unknown);
+}
+
 cr_str cr_vocab_piece_after(const cr_vocab *vocab, int32_t previous, int32_t id)
 {
     cr_str piece = cr_vocab_piece(vocab, id);
-    if (!vocab->blank_prefix || piece.size == 0 || piece.data[0] != ' ' ||
-        (vocab->flags[id] & CR_TOKEN_RAW) != 0)
-        return piece;
-    int before = is_id(vocab, previous) ? cr_vocab_type(vocab, (size_t)previous) : CR_TOKEN_CONTROL;
-    if (before != CR_TOKEN_CONTROL && before != CR_TOKEN_USER)
-        return piece;
-    return (cr_str){ piece.data + 1, piece.size - 1 };
+    bool is_text = piece.size > 0 && (vocab->flags[id] & CR_TOKEN_RAW) == 0;
+    if (is_text && vocab->blank_prefix && piece.data[0] == ' ' && starts_text(vocab, previous))
+        return (cr_str){ piece.data + 1, piece.size - 1 };
+    return piece;
 }
 
 bool cr_vocab_is_end(const cr_vocab *vocab, int32_t id)
