@@ -62,7 +62,8 @@ need() {
 # shellcheck disable=SC2034
 for_build=(cmake cmake ninja ninja-build cc gcc ld binutils pkg-config pkg-config
     file:/usr/include/stdio.h libc6-dev
-    pc:libpcre2-8 libpcre2-dev pc:libxxhash libxxhash-dev pc:jansson libjansson-dev)
+    pc:libpcre2-8 libpcre2-dev pc:libxxhash libxxhash-dev
+    pc:libutf8proc libutf8proc-dev pc:jansson libjansson-dev)
 # shellcheck disable=SC2034
 for_tests=(python3 python3 pc:cmocka libcmocka-dev)
 # shellcheck disable=SC2034

@@ -315,5 +315,18 @@ static cera_status encode_bpe(cr_encoding *enc, cr_str text, cera_error *err)
     return CERA_OK;
 }
 
-const cr_token_model cr_model_gpt2 = { "gpt2", true, setup_gpt2, read_bpe, encode_bpe };
-const cr_token_model cr_model_gemma4 = { "gemma4", true, setup_gemma4, read_bpe, encode_bpe };
+const cr_token_model cr_model_gpt2 = {
+    .name = "gpt2",
+    .has_pre = true,
+    .setup = setup_gpt2,
+    .read = read_bpe,
+    .encode = encode_bpe,
+};
+
+const cr_token_model cr_model_gemma4 = {
+    .name = "gemma4",
+    .has_pre = true,
+    .setup = setup_gemma4,
+    .read = read_bpe,
+    .encode = encode_bpe,
+};

@@ -25,11 +25,14 @@ static cera_status push_unknown(cr_encoding *enc, cera_error *err)
 cera_status cr_encoding_spell(cr_encoding *enc, cr_str bytes, cera_error *err)
 {
     const cr_vocab *vocab = enc->vocab;
+    /* Many byte-level files name a control token as the unknown one; no text may turn into that. */
+    bool has_unknown =
+        vocab->unknown >= 0 && cr_vocab_type(vocab, (size_t)vocab->unknown) != CR_TOKEN_CONTROL;
     for (size_t i = 0; i < bytes.size; i++) {
         unsigned byte = (unsigned char)bytes.data[i];
         if (vocab->byte_ids[byte] >= 0)
             continue;
-        if (vocab->unknown >= 0)
+        if (has_unknown)
             return push_unknown(enc, err);
         return cr_fail(err, CERA_E_UNSUPPORTED, "text: the vocabulary has no token for byte 0x%02X",
                        byte);

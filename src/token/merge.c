@@ -18,62 +18,50 @@ enum { SHORT_PIECE = 96 }; /* bytes; the array was the faster way up to about 12
 
 /* ---- short pieces -------------------------------------------------------------------------- */
 
-typedef struct row {
-    size_t n;
-    uint32_t begins[SHORT_PIECE + 1];
-    uint32_t ids[SHORT_PIECE];
-    uint32_t ranks[SHORT_PIECE], joined[SHORT_PIECE]; /* of the pair (i, i + 1) */
-} row;
+/* A token in the making, and the pair that it makes with the next one. */
+typedef struct part {
+    uint32_t begin, id;
+    uint32_t rank, joined;
+} part;
 
-static void rate(row *r, const cr_merge_rules *rules, cr_str piece, size_t i)
+static void rate(part *left, const cr_merge_rules *rules, cr_str piece)
 {
-    cr_pair pair = { r->ids[i], r->ids[i + 1], r->begins[i], r->begins[i + 2] };
+    cr_pair pair = { left[0].id, left[1].id, left[0].begin, left[2].begin };
     cr_join join = rules->join(rules->ctx, piece, &pair);
-    r->ranks[i] = join.rank;
-    r->joined[i] = join.id;
-}
-
-static void join_at(row *r, const cr_merge_rules *rules, cr_str piece, size_t best)
-{
-    r->ids[best] = r->joined[best];
-    r->n--;
-    for (size_t i = best + 1; i < r->n; i++) {
-        r->ids[i] = r->ids[i + 1];
-        r->begins[i] = r->begins[i + 1];
-        r->ranks[i - 1] = r->ranks[i];
-        r->joined[i - 1] = r->joined[i];
-    }
-    r->begins[r->n] = r->begins[r->n + 1];
-    if (best + 1 < r->n)
-        rate(r, rules, piece, best);
-    if (best > 0)
-        rate(r, rules, piece, best - 1);
+    left->rank = join.rank;
+    left->joined = join.id;
 }
 
 static cera_status merge_short(const cr_merge_rules *rules, cr_str piece, cera_error *err)
 {
-    row r;
-    r.n = 0;
-    for (size_t at = 0; at < piece.size; r.n++) {
-        r.begins[r.n] = (uint32_t)at;
-        at += rules->unit(rules->ctx, (cr_str){ piece.data + at, piece.size - at }, &r.ids[r.n]);
+    part parts[SHORT_PIECE + 1]; /* the last one is the end */
+    size_t n = 0;
+    for (size_t at = 0; at < piece.size; n++) {
+        parts[n].begin = (uint32_t)at;
+        at += rules->unit(rules->ctx, (cr_str){ piece.data + at, piece.size - at }, &parts[n].id);
     }
-    r.begins[r.n] = (uint32_t)piece.size;
-    for (size_t i = 0; i + 1 < r.n; i++)
-        rate(&r, rules, piece, i);
+    parts[n].begin = (uint32_t)piece.size;
+    for (size_t i = 0; i + 1 < n; i++)
+        rate(&parts[i], rules, piece);
 
-    while (r.n > 1) {
+    while (n > 1) {
         size_t best = 0;
-        for (size_t i = 1; i + 1 < r.n; i++)
-            if (r.ranks[i] < r.ranks[best])
+        for (size_t i = 1; i + 1 < n; i++)
+            if (parts[i].rank < parts[best].rank)
                 best = i;
-        if (r.ranks[best] == CR_NEVER_JOIN)
+        if (parts[best].rank == CR_NEVER_JOIN)
             break;
-        join_at(&r, rules, piece, best);
+        parts[best].id = parts[best].joined;
+        memmove(&parts[best + 1], &parts[best + 2], (n - best - 1) * sizeof *parts);
+        n--;
+        if (best + 1 < n)
+            rate(&parts[best], rules, piece);
+        if (best > 0)
+            rate(&parts[best - 1], rules, piece);
     }
-    for (size_t i = 0; i < r.n; i++) {
-        cr_str bytes = { piece.data + r.begins[i], r.begins[i + 1] - r.begins[i] };
-        CR_TRY(rules->push(rules->out, r.ids[i], bytes, err));
+    for (size_t i = 0; i < n; i++) {
+        cr_str bytes = { piece.data + parts[i].begin, parts[i + 1].begin - parts[i].begin };
+        CR_TRY(rules->push(rules->out, parts[i].id, bytes, err));
     }
     return CERA_OK;
 }

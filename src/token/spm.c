@@ -151,4 +151,9 @@ static cera_status encode(cr_encoding *enc, cr_str text, cera_error *err)
     return CERA_OK;
 }
 
-const cr_token_model cr_model_llama = { "llama", false, setup, read_spm, encode };
+const cr_token_model cr_model_llama = {
+    .name = "llama",
+    .setup = setup,
+    .read = read_spm,
+    .encode = encode,
+};

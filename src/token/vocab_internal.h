@@ -55,7 +55,8 @@ typedef struct cr_encoding {
 /* A kind of vocabulary, as tokenizer.ggml.model names it. */
 typedef struct cr_token_model {
     const char *name;
-    bool has_pre; /* tokenizer.ggml.pre means something */
+    bool has_pre;                  /* tokenizer.ggml.pre means something */
+    const char *bos_key, *eos_key; /* before bos_token_id and eos_token_id; NULL: those alone */
     /* Before the tokens are read: the alphabet, and what absent keys mean. `pre` overrides the
      * file's, unless it is NULL. */
     cera_status (*setup)(cr_vocab *vocab, const cr_gguf *file, const char *pre, cera_error *err);
@@ -66,7 +67,7 @@ typedef struct cr_token_model {
     cera_status (*encode)(cr_encoding *enc, cr_str text, cera_error *err);
 } cr_token_model;
 
-extern const cr_token_model cr_model_gpt2, cr_model_gemma4, cr_model_llama;
+extern const cr_token_model cr_model_gpt2, cr_model_gemma4, cr_model_llama, cr_model_bert;
 
 struct cr_vocab {
     cr_host *host;
@@ -96,6 +97,9 @@ struct cr_vocab {
     size_t longest;    /* bytes of the longest token that text is looked up to */
     bool cuts_words;   /* no token has a blank behind another character */
     bool blank_prefix; /* a blank is put before a text */
+
+    /* WordPiece */
+    bool lowercase, strip_accents;
 
     const char *pre;
     int32_t bos, eos, unknown; /* -1: none */

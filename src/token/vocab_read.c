@@ -62,6 +62,9 @@ static const cr_token_model *const models[] = {
     &cr_model_gpt2,
     &cr_model_gemma4,
     &cr_model_llama,
+#ifdef CERA_WITH_UTF8PROC
+    &cr_model_bert,
+#endif
 };
 
 static cera_status read_model(cr_vocab *vocab, const cr_gguf *file, const char *pre,
@@ -321,11 +324,12 @@ static cera_status read_ids(cr_vocab *vocab, const cr_gguf *file, cera_error *er
     CR_TRY(read_id(vocab, file, KEY("bos_token_id"), &vocab->bos, err));
     CR_TRY(read_id(vocab, file, KEY("eos_token_id"), &vocab->eos, err));
     CR_TRY(read_id(vocab, file, KEY("unknown_token_id"), &vocab->unknown, err));
-    /* Many byte-level files name a control token here, which no text may turn into. */
-    if (vocab->unknown >= 0 && cr_vocab_type(vocab, (size_t)vocab->unknown) == CR_TOKEN_CONTROL)
-        vocab->unknown = -1;
     CR_TRY(read_id(vocab, file, KEY("padding_token_id"), &unused, err));
     CR_TRY(read_id(vocab, file, KEY("seperator_token_id"), &unused, err)); /* spelled so in GGUF */
+    if (vocab->model->bos_key != NULL)
+        CR_TRY(read_id(vocab, file, vocab->model->bos_key, &vocab->bos, err));
+    if (vocab->model->eos_key != NULL)
+        CR_TRY(read_id(vocab, file, vocab->model->eos_key, &vocab->eos, err));
     CR_TRY(cr_gguf_get_bool(file, KEY("add_bos_token"), CR_OPTIONAL, &vocab->add_bos, err));
     CR_TRY(cr_gguf_get_bool(file, KEY("add_eos_token"), CR_OPTIONAL, &vocab->add_eos, err));
     vocab->add_bos = (vocab->add_bos || vocab->rule.always_bos) && vocab->bos >= 0;
