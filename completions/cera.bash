@@ -21,11 +21,11 @@ _cera()
     esac
     local words=""
     case "$command" in
-        run) words=" --model --no-mmap --prompt --prompt-file --stdin --token-ids --no-bos --no-special --max-tokens --temperature --top-k --top-p --min-p --repetition-penalty --seed --stop --ignore-eos --logit-bias --logprobs --threads --context-size --ubatch-size --kv-cache-keys --format --unbuffered --help --version --verbose --quiet --color --progress --log-file" ;;
+        run) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --max-tokens --temperature --top-k --top-p --min-p --repetition-penalty --seed --stop --ignore-eos --logit-bias --logprobs --threads --context-size --ubatch-size --kv-cache-keys --format --unbuffered --help --version --verbose --quiet --color --progress --log-file" ;;
         inspect) words=" --model --no-mmap --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
-        tokenize) words=" --model --no-mmap --text --prompt-file --stdin --no-bos --no-special --ids --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
-        logits) words=" --model --no-mmap --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-cache-keys --top-k --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
-        embed) words=" --model --no-mmap --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-cache-keys --per-token --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        tokenize) words=" --model --no-mmap --pre --text --prompt-file --stdin --no-bos --no-special --ids --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        logits) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-cache-keys --top-k --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        embed) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-cache-keys --per-token --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         cpu) words=" --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         bench) words=" --model --no-mmap --n-prompt --n-gen --n-depth --repetitions --warmup --no-warmup --prompt-text --threads --context-size --ubatch-size --kv-cache-keys --output --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         completion) words="bash zsh fish --format --help --version --verbose --quiet --color --progress --log-file" ;;

@@ -13,6 +13,7 @@ complete -c cera -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fis
 complete -c cera -n '__fish_seen_subcommand_from help' -f -a 'run inspect tokenize logits embed cpu bench completion help version'
 complete -c cera -n '__fish_seen_subcommand_from run inspect tokenize logits embed bench' -s m -l model -r -F -d 'model file (GGUF), or builtin:tiny'
 complete -c cera -n '__fish_seen_subcommand_from run inspect tokenize logits embed bench' -l no-mmap -d 'read the file into memory instead of mapping it'
+complete -c cera -n '__fish_seen_subcommand_from run tokenize logits embed' -l pre -x -d 'pre-tokenizer to use instead of the one that the file names'
 complete -c cera -n '__fish_seen_subcommand_from run logits embed' -s p -l prompt -x -d 'prompt; - reads it from standard input, as does leaving it out in a pipe'
 complete -c cera -n '__fish_seen_subcommand_from tokenize' -s t -l text -x -d 'text; - reads it from standard input, as does leaving it out in a pipe'
 complete -c cera -n '__fish_seen_subcommand_from run tokenize logits embed' -s f -l prompt-file -r -F -d 'read the text from a file, without its last newline'

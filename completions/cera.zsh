@@ -27,6 +27,7 @@ _cera() {
                 '-m[model file (GGUF), or builtin\:tiny]:PATH:_files' \
                 '--model[model file (GGUF), or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
+                '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '-f[read the text from a file, without its last newline]:FILE:_files' \
@@ -93,6 +94,7 @@ _cera() {
                 '-m[model file (GGUF), or builtin\:tiny]:PATH:_files' \
                 '--model[model file (GGUF), or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
+                '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '-t[text; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '--text[text; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '-f[read the text from a file, without its last newline]:FILE:_files' \
@@ -121,6 +123,7 @@ _cera() {
                 '-m[model file (GGUF), or builtin\:tiny]:PATH:_files' \
                 '--model[model file (GGUF), or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
+                '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '-f[read the text from a file, without its last newline]:FILE:_files' \
@@ -156,6 +159,7 @@ _cera() {
                 '-m[model file (GGUF), or builtin\:tiny]:PATH:_files' \
                 '--model[model file (GGUF), or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
+                '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '-f[read the text from a file, without its last newline]:FILE:_files' \

@@ -151,6 +151,40 @@ class TokenizeTest(unittest.TestCase):
                 except UnicodeDecodeError:
                     self.assertIn("\ufffd", piece)
 
+    # A file of a vocabulary and nothing else: bytes as tokens, in the alphabet of their kind.
+    def vocabulary(self, pre):
+        shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+        rest = iter(range(256, 512))
+        letters = [chr(b) if b in shown else chr(next(rest)) for b in range(256)]
+
+        def texts(values):
+            parts = [text.encode() for text in values]
+            return (struct.pack("<IQ", 8, len(parts))
+                    + b"".join(struct.pack("<Q", len(part)) + part for part in parts))
+        return gguf([("tokenizer.ggml.model", 8, "gpt2"), ("tokenizer.ggml.pre", 8, pre),
+                     ("tokenizer.ggml.tokens", 9, texts(letters + ["12", "123"])),
+                     ("tokenizer.ggml.merges", 9, texts(["1 2", "12 3"]))])
+
+    def test_pre(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.gguf")
+            for pre, override, ids in [
+                    ("gpt-2", [], "[257]\n"), ("smollm", [], "[49, 50, 51]\n"),
+                    ("smollm", ["--pre", "gpt-2"], "[257]\n"),
+                    ("no-such-rule", ["--pre", "gpt-2"], "[257]\n")]:
+                with open(path, "wb") as f:
+                    f.write(self.vocabulary(pre))
+                result = cera("tokenize", path, "-t", "123", *override)
+                self.assertEqual((result.code, result.out, result.err), (0, ids, ""), result)
+                self.assertIn("tokenizer.ggml.pre = " + json.dumps(pre),
+                              cera("inspect", path).out)
+            result = cera("tokenize", path, "-t", "123")
+            self.assertEqual(result.code, 3, result)
+            self.assertIn('tokenizer.ggml.pre: "no-such-rule" is not supported', result.err)
+            result = cera("tokenize", path, "-t", "123", "--pre", "nor-this")
+            self.assertEqual(result.code, 3, result)
+            self.assertIn('tokenizer.ggml.pre: "nor-this" is not supported', result.err)
+
     def test_long_text(self):
         result = cera("tokenize", TINY, "--ids", stdin=b"once upon a time " * 60000)
         self.assertEqual(result.code, 0)

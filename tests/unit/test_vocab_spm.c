@@ -10,26 +10,12 @@
 #include <cmocka.h>
 
 #include "support/fault_host.h"
-#include "support/scored_build.h"
-#include "support/token_lines.h"
+#include "support/scored_golden.h"
 
 #include <time.h>
 
 static scored_token tokens[SPM_N];
 static char byte_texts[256][8];
-
-static cera_vocab *open_built(const scored_build *v)
-{
-    gguf_build b;
-    build_scored(&b, v);
-    cera_vocab *vocab = NULL;
-    cera_error err = { .message = "" };
-    cera_source source = { .data = b.data, .n_data = b.size };
-    if (cera_vocab_open(&source, NULL, &vocab, &err) != CERA_OK)
-        fail_msg("%s", err.message);
-    build_done(&b);
-    return vocab;
-}
 
 static scored_build standard(void)
 {
@@ -40,20 +26,6 @@ static scored_build standard(void)
 static void no_prefix(gguf_build *b)
 {
     build_key_number(b, "tokenizer.ggml.add_space_prefix", 7, 0, 1);
-}
-
-/* All pieces, one behind the other. */
-static size_t decode(const cera_vocab *vocab, const int32_t *ids, size_t n_ids, char *out)
-{
-    size_t size = 0;
-    for (size_t i = 0; i < n_ids; i++) {
-        size_t n;
-        const char *piece = cera_vocab_piece_after(vocab, i > 0 ? ids[i - 1] : -1, ids[i], &n);
-        assert_non_null(piece);
-        memcpy(out + size, piece, n);
-        size += n;
-    }
-    return size;
 }
 
 /* Encodes and compares; ids end at -1. Unless something is unknown, decoding gives the text back. */
@@ -79,7 +51,7 @@ static void check(const cera_vocab *vocab, const char *text, bool parse_special,
             print_error(" %d", ids[i]);
     }
     char back[4096];
-    size_t n_back = decode(vocab, ids, n, back), skip = add_bos ? strlen("<s>") : 0;
+    size_t n_back = decode_ids(vocab, ids, n, back), skip = add_bos ? strlen("<s>") : 0;
     assert_true(has_unknown || (n_back == n_text + skip && !memcmp(back + skip, text, n_text)));
     cera_vocab_free_ids(vocab, ids, n);
     assert_true(same);
@@ -96,7 +68,7 @@ static void test_joins(void **state)
 {
     (void)state;
     scored_build v = standard();
-    cera_vocab *vocab = open_built(&v);
+    cera_vocab *vocab = open_scored(&v);
     CHECK(vocab, "", -1);
     CHECK(vocab, "a", W(4));
     CHECK(vocab, "b", W(0), W(2));
@@ -120,7 +92,7 @@ static void test_bytes(void **state)
 {
     (void)state;
     scored_build v = standard();
-    cera_vocab *vocab = open_built(&v);
+    cera_vocab *vocab = open_scored(&v);
     CHECK(vocab, "\n", W(0), BYTE('\n'));
     CHECK(vocab, "\xc3\xa9t\xc3\xa9", W(0), W(9), BYTE('t'), W(9));
     CHECK(vocab, "\xf0\x9f\xa6\x8a\xf0\x9f\xa6\x8b", W(0), W(14), BYTE(0xf0), BYTE(0x9f),
@@ -148,7 +120,7 @@ static void test_blank_prefix(void **state)
 {
     (void)state;
     scored_build v = standard();
-    cera_vocab *vocab = open_built(&v);
+    cera_vocab *vocab = open_scored(&v);
     CHECK(vocab, "<u>a", W(11), W(4));
     CHECK(vocab, "a<u>a", W(4), W(11), W(4));
     CHECK(vocab, "<u> a", W(11), W(8), W(1));
@@ -162,7 +134,7 @@ static void test_blank_prefix(void **state)
 
     v.add = no_prefix;
     v.n_added = 1;
-    vocab = open_built(&v);
+    vocab = open_scored(&v);
     CHECK(vocab, "a", W(1));
     CHECK(vocab, " a", W(4));
     CHECK(vocab, "a<u>a", W(1), W(11), W(1));
@@ -174,7 +146,7 @@ static void test_pieces(void **state)
 {
     (void)state;
     scored_build v = standard();
-    cera_vocab *vocab = open_built(&v);
+    cera_vocab *vocab = open_scored(&v);
     static const struct {
         int32_t previous, id;
         const char *piece, *after;
@@ -226,7 +198,7 @@ static void test_unknown(void **state)
         { "<unk>", 0, 2 }, { "<s>", 0, 3 }, { "</s>", 0, 3 }, { SPM_BLANK, -9, 1 }, { "a", -9, 1 },
     };
     scored_build v = { .model = "llama", .tokens = few, .n_tokens = 5 };
-    cera_vocab *vocab = open_built(&v);
+    cera_vocab *vocab = open_scored(&v);
     CHECK(vocab, "a", 3, 4);
     CHECK(vocab,
           "axyz\xff"
@@ -236,7 +208,7 @@ static void test_unknown(void **state)
     cera_vocab_free(vocab);
 
     few[0].type = 3; /* no token that is meant for it */
-    vocab = open_built(&v);
+    vocab = open_scored(&v);
     int32_t *ids;
     size_t n;
     cera_error err;
@@ -260,7 +232,7 @@ static void test_tokens_across_words(void **state)
         { SPM_BLANK "a", -3, 1 },
     };
     scored_build v = { .model = "llama", .tokens = few, .n_tokens = 8 };
-    cera_vocab *vocab = open_built(&v);
+    cera_vocab *vocab = open_scored(&v);
     CHECK(vocab, "a a a", 3, 6, 7);
     cera_vocab_free(vocab);
 }
@@ -291,86 +263,16 @@ static void test_refused(void **state)
 
 /* ---- against sentencepiece ---- */
 
-enum { MAX_TOKENS = 2048, MAX_IDS = 8192 };
-
-/* Reads a vocabulary of lines: text, score, type. */
-static size_t read_tokens(const char *name, scored_token *out)
-{
-    char path[1024];
-    snprintf(path, sizeof path, "%s/%s", CERA_TEST_DATA, name);
-    FILE *file = fopen(path, "rb");
-    if (file == NULL)
-        fail_msg("%s: cannot be opened", path);
-    static char texts[MAX_TOKENS][64];
-    static token_line line;
-    size_t n = 0;
-    for (; read_line(file, &line); n++) {
-        assert_true(n < MAX_TOKENS && line.n_text < sizeof texts[n]);
-        memcpy(texts[n], line.text, line.n_text);
-        texts[n][line.n_text] = '\0';
-        char *end;
-        out[n].text = texts[n];
-        out[n].score = strtof(line.rest, &end);
-        out[n].type = (int)strtol(end, NULL, 10);
-    }
-    fclose(file);
-    return n;
-}
-
-static void check_file(const char *tokens_name, const char *ids_name, size_t n_lines)
-{
-    static scored_token list[MAX_TOKENS];
-    static token_line line;
-    static int32_t expected[MAX_IDS];
-    static char back[sizeof line.text * 2];
-    scored_build v = { .model = "llama", .tokens = list };
-    v.n_tokens = read_tokens(tokens_name, list);
-    cera_vocab *vocab = open_built(&v);
-    char path[1024];
-    snprintf(path, sizeof path, "%s/%s", CERA_TEST_DATA, ids_name);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    cera_encode_options options;
-    cera_encode_options_init(&options);
-    options.add_bos = false;
-    size_t n = 0, n_wrong = 0;
-    for (; read_line(file, &line); n++) {
-        int32_t *ids;
-        size_t n_ids;
-        const char *at = line.rest;
-        size_t n_expected = read_numbers(&at, expected, MAX_IDS);
-        assert_int_equal(
-            cera_vocab_encode(vocab, line.text, line.n_text, &options, &ids, &n_ids, NULL),
-            CERA_OK);
-        if (n_ids != n_expected || (n_ids > 0 && memcmp(ids, expected, n_ids * sizeof *ids) != 0)) {
-            print_error("%s:%zu\n", ids_name, n + 1);
-            n_wrong++;
-        }
-        bool has_unknown = false;
-        for (size_t i = 0; i < n_ids; i++)
-            has_unknown = has_unknown || ids[i] == 0;
-        if (!has_unknown) {
-            assert_int_equal(decode(vocab, ids, n_ids, back), line.n_text);
-            assert_memory_equal(back, line.text, line.n_text);
-        }
-        cera_vocab_free_ids(vocab, ids, n_ids);
-    }
-    fclose(file);
-    cera_vocab_free(vocab);
-    assert_int_equal(n, n_lines);
-    assert_int_equal(n_wrong, 0);
-}
-
 static void test_golden(void **state)
 {
     (void)state;
-    check_file("spm_tokens.txt", "spm_ids.txt", 400);
+    check_golden("llama", "spm_tokens.txt", "spm_ids.txt", 400);
 }
 
 static void test_golden_unknown(void **state)
 {
     (void)state;
-    check_file("spm_few_tokens.txt", "spm_few_ids.txt", 400);
+    check_golden("llama", "spm_few_tokens.txt", "spm_few_ids.txt", 400);
 }
 
 /* ---- time ---- */
@@ -405,7 +307,7 @@ static void test_linear(void **state)
     enum { SMALL = 1 << 16, LARGE = 1 << 19 };
     static char text[LARGE];
     scored_build v = standard();
-    cera_vocab *vocab = open_built(&v);
+    cera_vocab *vocab = open_scored(&v);
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         size_t n = strlen(units[i]);
         for (size_t k = 0; k < LARGE; k++)
