@@ -261,6 +261,35 @@ static void test_refused(void **state)
     build_done(&b);
 }
 
+/* Every byte of a file changed in two ways: an error or a vocabulary that works. */
+static void test_mutations(void **state)
+{
+    (void)state;
+    scored_token few[] = {
+        { "<unk>", 0, 2 }, { "<s>", 0, 3 }, { "<0x61>", 0, 6 }, { SPM_BLANK "ab", -9, 1 },
+        { "b", -1, 1 },    { "<u>", 0, 4 }, { "ab", -2, 1 },
+    };
+    scored_build v = { .model = "llama", .tokens = few, .n_tokens = 7, .add = no_prefix };
+    v.n_added = 1;
+    gguf_build b;
+    build_scored(&b, &v);
+    for (size_t i = 0; i < 2 * b.size; i++) {
+        uint8_t *byte = &b.data[i / 2], old = *byte;
+        *byte ^= (uint8_t)(i % 2 != 0 ? 0xff : 1 << (i / 2 % 8));
+        cera_vocab *vocab = NULL;
+        cera_source source = { .data = b.data, .n_data = b.size };
+        if (cera_vocab_open(&source, NULL, &vocab, NULL) == CERA_OK) {
+            int32_t *ids;
+            size_t n;
+            if (cera_vocab_encode(vocab, "ab <s><u>\xff", 10, NULL, &ids, &n, NULL) == CERA_OK)
+                cera_vocab_free_ids(vocab, ids, n);
+            cera_vocab_free(vocab);
+        }
+        *byte = old;
+    }
+    build_done(&b);
+}
+
 /* ---- against sentencepiece ---- */
 
 static void test_golden(void **state)
@@ -370,12 +399,12 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_joins),          cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_blank_prefix),   cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_unknown),        cmocka_unit_test(test_tokens_across_words),
-        cmocka_unit_test(test_refused),        cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_golden_unknown), cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_joins),        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_blank_prefix), cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_unknown),      cmocka_unit_test(test_tokens_across_words),
+        cmocka_unit_test(test_refused),      cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_golden),       cmocka_unit_test(test_golden_unknown),
+        cmocka_unit_test(test_linear),       cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
