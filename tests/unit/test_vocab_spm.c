@@ -12,6 +12,7 @@
 #include "support/fault_host.h"
 #include "support/scored_golden.h"
 
+#include <math.h>
 #include <time.h>
 
 static scored_token tokens[SPM_N];
@@ -237,6 +238,37 @@ static void test_tokens_across_words(void **state)
     cera_vocab_free(vocab);
 }
 
+/* Scores need not be logarithms: better is larger, below and above zero, and 0 is -0. */
+static void test_scores_of_any_sign(void **state)
+{
+    (void)state;
+    static const float order[] = { -INFINITY, -3e38f, -2, -1e-40f, 0, 1e-40f, 2, 3e38f, INFINITY };
+    scored_token few[] = {
+        { "<unk>", 0, 2 }, { "<s>", 0, 3 }, { "</s>", 0, 3 }, { SPM_BLANK, -9, 1 },
+        { "a", -9, 1 },    { "b", -9, 1 },  { "ab", 0, 1 },   { "ba", 0, 1 },
+    };
+    scored_build v = { .model = "llama", .tokens = few, .n_tokens = 8 };
+    const size_t n = sizeof order / sizeof order[0];
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < n; k++) {
+            few[6].score = order[i];
+            few[7].score = order[k];
+            cera_vocab *vocab = open_scored(&v);
+            /* Of equals the left one. */
+            if (i >= k)
+                CHECK(vocab, "aba", 3, 6, 4);
+            else
+                CHECK(vocab, "aba", 3, 4, 7);
+            cera_vocab_free(vocab);
+        }
+    }
+    few[6].score = -0.0f;
+    few[7].score = 0;
+    cera_vocab *vocab = open_scored(&v);
+    CHECK(vocab, "aba", 3, 6, 4);
+    cera_vocab_free(vocab);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -399,12 +431,19 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_joins),        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_blank_prefix), cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_unknown),      cmocka_unit_test(test_tokens_across_words),
-        cmocka_unit_test(test_refused),      cmocka_unit_test(test_mutations),
-        cmocka_unit_test(test_golden),       cmocka_unit_test(test_golden_unknown),
-        cmocka_unit_test(test_linear),       cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_joins),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_blank_prefix),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_tokens_across_words),
+        cmocka_unit_test(test_scores_of_any_sign),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_golden_unknown),
+        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
