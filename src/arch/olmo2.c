@@ -1,4 +1,4 @@
-/* olmo2: llama with its norms behind the branches instead of before them. AI2's OLMo 2.
+/* olmo2: llama with its norms behind the branches instead of before them. AI2's OLMo 2 and 3.
  *
  *     x += rmsnorm(out(attention(q, k, v)))      q = rope(rmsnorm(Wq x)), k = rope(rmsnorm(Wk x))
  *     x += rmsnorm(down(silu(gate(x)) * up(x)))
@@ -6,6 +6,8 @@
  * Mistakes people make here:
  * - Nothing is normalised before a projection: q, k, v, gate and up read x itself.
  * - The norms of q and k are over the whole row, all heads together, with a weight for each element.
+ * - OLMo 3 comes under this name too: of four layers, three see their last `attention.sliding_window`
+ *   positions, and where positions are scaled, they are in the fourth only.
  * - Rotation pairs are halves (x[i], x[i + n/2]), unlike llama's neighbours. */
 #include "arch/arch.h"
 
@@ -15,7 +17,11 @@ static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
 
     CR_TRY(cr_keys_rope(keys, CR_ROPE_HALVES, 10000.0f, &hp->rope));
     CR_TRY(cr_keys_refuse_number(keys, "expert_count", 0));
-    return cr_keys_refuse_number(keys, "attention.sliding_window", 0);
+    CR_TRY(cr_keys_windows(keys, 0, 4, hp));
+    hp->rope_local = hp->rope;
+    hp->rope_local.scaling = CR_ROPE_PLAIN;
+    hp->rope_local.gain = 1.0f;
+    return cr_keys_positive(keys, "rope.freq_base_swa", CR_OPTIONAL, &hp->rope_local.base);
 }
 
 static const cr_rule rules[] = {
@@ -42,7 +48,8 @@ static void layer(const cr_hparams *hp, int i, cr_layer *out)
     *out = (cr_layer){
         .mixer = CR_MIXER_ATTENTION,
         .heads = { hp->n_head, hp->n_head_kv[i], hp->head_dim },
-        .rope = &hp->rope,
+        .rope = hp->window[i] > 0 ? &hp->rope_local : &hp->rope,
+        .window = hp->window[i],
     };
 }
 

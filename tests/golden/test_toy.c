@@ -355,6 +355,8 @@ static const mutation_case mutation_cases[] = {
     { "phi3-f32-long", TOY_LONG_SHORT, "long and short exchanged" },
     { "phi3-f32-long", TOY_KEY, "rope.scaling.attn_factor" },
     { "phi3-q4_0", TOY_GATE_UP, "gate and up exchanged" },
+    { "olmo2-f32-window", TOY_KEY, "attention.sliding_window" },
+    { "olmo2-f32-window", TOY_KEY, "rope.scaling.factor" },
     { "llama-f32-linear", TOY_KEY, "rope.scaling.factor" },
     { "qwen2-f32-yarn", TOY_KEY, "rope.scaling.factor" },
     { "qwen2-f32-yarn", TOY_KEY, "rope.scaling.original_context_length" },

@@ -32,6 +32,13 @@ static toy_spec small(const char *arch)
     spec.n_head_kv[1] = 1;
     spec.bias = true; /* where the architecture has any */
     spec.factors = strcmp(arch, "llama") == 0;
+    if (strcmp(arch, "phi3") == 0) {
+        spec.long_short = true;
+        spec.first_context = 128;
+        spec.scaling = "longrope";
+    }
+    if (strcmp(arch, "gemma2") == 0)
+        spec.window = 100;
     if (strcmp(arch, "granite") == 0) {
         spec.embed_scale = 12;
         spec.residual_scale = 0.22f;
@@ -357,6 +364,14 @@ static void keys_that_are_wrong(void **state)
         { "granite", "granite.residual_scale", SET, bits(NAN), CERA_E_FORMAT,
           "granite.residual_scale: expected a finite positive number" },
         { "granite", "granite.embedding_scale", RENAME, 0, CERA_OK, "" },
+        { "phi3", "phi3.rope.scaling.original_context_length", SET, 0, CERA_E_FORMAT,
+          "phi3.rope.scaling.original_context_length: expected 1 to" },
+        { "gemma2", "gemma2.attention.sliding_window", SET, UINT32_MAX, CERA_E_FORMAT,
+          "gemma2.attention.sliding_window: expected 0 to" },
+        { "gemma2", "gemma2.attention.sliding_window", SET, 0, CERA_OK, "" },
+        { "gemma2", "gemma2.attention.sliding_window", RENAME, 0, CERA_OK, "" }, /* 4,096 */
+        { "gemma3", "gemma3.rope.freq_base", RENAME, 0, CERA_E_FORMAT,
+          "gemma3.rope.freq_base: the key is missing" },
     };
     for (size_t i = 0; i < CR_COUNT(rows); i++)
         check(&rows[i]);
@@ -388,6 +403,12 @@ static void tensors_that_are_wrong(void **state)
         { "qwen2", "blk.0.attn_v.bias" },
         { "qwen3", "blk.0.attn_q_norm.weight" },
         { "qwen3", "blk.1.attn_k_norm.weight" },
+        { "olmo2", "blk.0.post_attention_norm.weight" },
+        { "olmo2", "blk.1.post_ffw_norm.weight" },
+        { "gemma2", "blk.1.post_ffw_norm.weight" },
+        { "gemma3", "blk.0.attn_q_norm.weight" },
+        { "phi3", "blk.0.attn_qkv.weight" },
+        { "phi3", "blk.1.ffn_up.weight" },
     };
     for (size_t i = 0; i < CR_COUNT(needed); i++) {
         char message[96];
@@ -406,6 +427,15 @@ static void tensors_that_are_wrong(void **state)
           "blk.0.attn_norm.weight: expected [32], file has [31]" },
         { "llama", "blk.1.attn_k.bias", DIMS, AT(0, 23), CERA_E_FORMAT,
           "blk.1.attn_k.bias: expected [24], file has [23]" },
+        { "phi3", "blk.1.attn_qkv.weight", DIMS, AT(1, 95), CERA_E_FORMAT,
+          "blk.1.attn_qkv.weight: expected [32, 96], file has [32, 95]" },
+        { "phi3", "blk.0.ffn_up.weight", DIMS, AT(1, 48), CERA_E_FORMAT,
+          "blk.0.ffn_up.weight: expected [32, 96], file has [32, 48]" },
+        { "phi3", "rope_factors_long.weight", DATA, bits(0), CERA_E_FORMAT,
+          "rope_factors_long.weight: expected finite positive numbers, found 0 at 0" },
+        { "phi3", "rope_factors_short.weight", DATA, bits(0), CERA_OK, "" }, /* not in use */
+        { "olmo2", "blk.0.attn_k_norm.weight", DIMS, AT(0, 16), CERA_E_FORMAT,
+          "blk.0.attn_k_norm.weight: expected [24], file has [16]" },
         { "qwen3", "blk.1.attn_k_norm.weight", DIMS, AT(0, 23), CERA_E_FORMAT,
           "blk.1.attn_k_norm.weight: expected [24], file has [23]" },
         { "llama", "rope_freqs.weight", DIMS, AT(0, 7), CERA_E_FORMAT,
@@ -442,6 +472,50 @@ static void architectures_that_are_unknown(void **state)
     assert_int_equal(open_file(&file, NULL, &e, &err), CERA_E_UNSUPPORTED);
     assert_string_equal(err.message, "unsupported architecture: LLAMA");
     assert_null(e);
+    build_done(&file);
+}
+
+/* The context that is served chooses between the factors, once. */
+static void the_context_chooses_factors(void **state)
+{
+    (void)state;
+    gguf_build file;
+    toy_spec spec = small("phi3");
+    toy_build(&spec, &file);
+    static const struct {
+        int context_size;
+        const char *factors;
+    } rows[] = { { 0, "rope_factors_long.weight" },
+                 { 129, "rope_factors_long.weight" },
+                 { 128, "rope_factors_short.weight" } };
+    for (size_t i = 0; i < CR_COUNT(rows); i++) {
+        cera_source source = { .data = file.data, .n_data = file.size };
+        cera_engine_options options;
+        cera_engine_options_init(&options);
+        options.context_size = rows[i].context_size;
+        cera_engine *e = NULL;
+        assert_int_equal(cera_engine_open_source(&source, &options, &e, NULL), CERA_OK);
+        const cr_tensor *factors = cr_gguf_find_tensor(e->core->file, rows[i].factors);
+        float first;
+        memcpy(&first, factors->data, sizeof first);
+        float freq = e->core->model->graph.ropes[0].freq[0];
+        assert_true(fabsf(freq * first - 1.0f) < 1e-6f);
+        cera_engine_close(e);
+    }
+    build_done(&file);
+}
+
+static void unknown_scaling_is_refused(void **state)
+{
+    (void)state;
+    gguf_build file;
+    toy_spec spec = small("llama");
+    spec.scaling = "dynamic";
+    toy_build(&spec, &file);
+    cera_engine *e = NULL;
+    cera_error err;
+    assert_int_equal(open_file(&file, NULL, &e, &err), CERA_E_UNSUPPORTED);
+    assert_string_equal(err.message, "llama.rope.scaling.type: \"dynamic\" is not supported");
     build_done(&file);
 }
 
@@ -507,6 +581,8 @@ int main(void)
         cmocka_unit_test(keys_that_are_wrong),
         cmocka_unit_test(tensors_that_are_wrong),
         cmocka_unit_test(architectures_that_are_unknown),
+        cmocka_unit_test(the_context_chooses_factors),
+        cmocka_unit_test(unknown_scaling_is_refused),
         cmocka_unit_test(unused_tensors_are_logged),
         cmocka_unit_test(without_a_vocabulary),
     };
