@@ -148,6 +148,11 @@ static cera_status make_rope(const lowering *l, const cr_rotary *rotary, const c
             f /= (double)factor;
         }
         freq[i] = (float)f;
+        if (!isfinite(freq[i]))
+            return cr_fail(
+                err, CERA_E_FORMAT,
+                "rope: base %g and factor %g give pair %zu a frequency that is not finite",
+                (double)rotary->base, (double)rotary->factor, i);
     }
     *out = cr_graph_rope(l->graph, &(cr_rope){ rotary->style, rotary->n_dims, freq, rotary->gain });
     return CERA_OK;

@@ -341,6 +341,8 @@ static void keys_that_are_wrong(void **state)
         { "llama", "llama.rope.dimension_count", SET, 26, CERA_E_FORMAT,
           "llama.rope.dimension_count: expected 2 to 24, found 26" },
         { "llama", "llama.rope.freq_base", SET, bits(0), CERA_E_FORMAT, "llama.rope.freq_base" },
+        { "llama", "llama.rope.freq_base", SET, bits(1e-45f), CERA_E_FORMAT,
+          "frequency that is not finite" },
         { "llama", "llama.rope.freq_base", RENAME, 0, CERA_OK, "" }, /* 10,000 */
         { "llama", "llama.vocab_size", SET, 299, CERA_E_FORMAT,
           "llama.vocab_size: 299, but token_embd.weight has 300 rows" },
