@@ -138,6 +138,26 @@ static bool applies(const binder *b, const cr_rule *rule, int layer)
     return rule->where == (recipe.mixer == CR_MIXER_ATTENTION ? CR_IN_ATTENTION : CR_IN_CONV);
 }
 
+/* A layer has biases on queries, keys and values, or on none of them: a file that lost one would
+ * still read fluently. */
+static cera_status check_biases(const binder *b, const cr_weight *const *slots, int layer)
+{
+    static const struct {
+        cr_slot slot;
+        const char *name;
+    } biases[] = { { CR_SLOT_Q_BIAS, "q" }, { CR_SLOT_K_BIAS, "k" }, { CR_SLOT_V_BIAS, "v" } };
+    int n = 0;
+    for (size_t i = 0; i < CR_COUNT(biases); i++)
+        n += slots[biases[i].slot] != NULL;
+    for (size_t i = 0; i < CR_COUNT(biases) && n > 0; i++) {
+        if (!slots[biases[i].slot])
+            return cr_fail(b->err, CERA_E_FORMAT,
+                           "blk.%d.attn_%s.bias: the tensor is missing, others have theirs", layer,
+                           biases[i].name);
+    }
+    return CERA_OK;
+}
+
 cera_status cr_bind(const cr_gguf *file, const cr_arch *arch, const cr_hparams *hparams,
                     cr_arena *arena, cr_tensors *out, cera_error *err)
 {
@@ -158,6 +178,8 @@ cera_status cr_bind(const cr_gguf *file, const cr_arch *arch, const cr_hparams *
                 CR_TRY(bind_rule(&b, rule, i, &tensors.layer[i][rule->slot]));
         }
     }
+    for (int i = 0; i < hparams->n_layer; i++)
+        CR_TRY(check_biases(&b, tensors.layer[i], i));
     *out = tensors;
     return CERA_OK;
 }

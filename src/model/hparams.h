@@ -1,4 +1,4 @@
-/* Hyper-parameters: what an architecture file reads from the metadata, and nothing derived. */
+/* Hyper-parameters: what the metadata says, with the defaults of the architecture filled in. */
 #ifndef CR_HPARAMS_H
 #define CR_HPARAMS_H
 

@@ -419,7 +419,10 @@ static void tensors_that_are_wrong(void **state)
     }
 
     const change rows[] = {
-        { "llama", "blk.0.attn_q.bias", RENAME, 0, CERA_OK, "" }, /* optional ones */
+        { "llama", "blk.0.attn_q.bias", RENAME, 0, CERA_E_FORMAT, /* all three or none */
+          "blk.0.attn_q.bias: the tensor is missing, others have theirs" },
+        { "llama", "blk.1.attn_v.bias", RENAME, 0, CERA_E_FORMAT,
+          "blk.1.attn_v.bias: the tensor is missing, others have theirs" },
         { "llama", "output.weight", RENAME, 0, CERA_OK, "" },
         { "llama", "blk.0.attn_q.weight", DIMS, AT(1, 47), CERA_E_FORMAT,
           "blk.0.attn_q.weight: expected [32, 48], file has [32, 47]" },

@@ -85,8 +85,9 @@ typedef struct cr_input {
 } cr_input;
 
 /* Prepares n rows of value `in`: all rows of the batch, or those listed in `rows` (not NULL). With
- * `norm` NULL, or a norm without a weight, the rows are taken as they are. Every worker calls this; afterwards it may read all
- * rows. */
+ * `norm` NULL, or a norm without a weight, the rows are taken as they are. Every worker calls this,
+ * also when the run is to end early, because it may meet the others inside; afterwards it may read
+ * all rows. */
 cr_input cr_plan_input(cr_plan *plan, int worker, int in, const cr_norm *norm, const int32_t *rows,
                        int n, bool quantized);
 cr_act cr_input_row(const cr_input *input, int i);
