@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 bool wants_envelope(const cli_args *args)
@@ -104,14 +105,41 @@ int model_open_engine(const cli_args *args, const char *path, cera_engine **out)
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-/* Reads a descriptor to its end. */
+/* The longest text that is read: far more than fits any context, far less than memory. */
+enum { MAX_TEXT_MIB = 64, MAX_TEXT = MAX_TEXT_MIB << 20 };
+
+/* size: what the text is known to have, or 0 where only "more" is known. */
+static int too_long(const char *name, uintmax_t size)
+{
+    bytes why = { 0 };
+    if (size > 0)
+        bytes_printf(&why, "%s makes it %ju bytes", name, size);
+    else
+        bytes_printf(&why, "%s makes it more than %d bytes", name, MAX_TEXT);
+    bytes_printf(&why, ", the limit is %d (%d MiB)", MAX_TEXT, MAX_TEXT_MIB);
+    report_error(EXIT_LIMIT, "the text is too long", why.data, "a shorter text");
+    bytes_done(&why);
+    return EXIT_LIMIT;
+}
+
+/* Appends what is left of a descriptor. */
 static int read_all(int fd, const char *name, bytes *out)
 {
+    /* A file tells how long it is, so that nothing is read in vain. */
+    size_t room = out->size < MAX_TEXT ? MAX_TEXT - out->size : 0;
+    struct stat st;
+    off_t at = lseek(fd, 0, SEEK_CUR);
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && at >= 0 && st.st_size > at &&
+        (uintmax_t)(st.st_size - at) > room)
+        return too_long(name, out->size + (uintmax_t)(st.st_size - at));
     char part[1 << 16];
     for (;;) {
         ssize_t n = read(fd, part, sizeof(part));
         if (n > 0) {
+            if ((size_t)n > room)
+                return too_long(name, 0);
             bytes_append(out, part, (size_t)n);
+            room -= (size_t)n;
         } else if (n == 0) {
             return EXIT_OK;
         } else if (errno != EINTR) {

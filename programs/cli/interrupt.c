@@ -1,6 +1,9 @@
 #define _DEFAULT_SOURCE
 #include "cli/interrupt.h"
 
+#include "cli/out.h"
+#include "cli/report.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,6 +24,25 @@ static void on_signal(int signal_number)
     errno = saved;
 }
 
+/* A page of the mapped model could not be read: its file was cut short, or its disk failed. Nothing
+ * can be computed any more, on any thread, so all that follows is write and _exit. */
+static void on_bus_error(int signal_number, siginfo_t *info, void *context)
+{
+    static atomic_flag entered = ATOMIC_FLAG_INIT;
+    (void)context;
+    if (info->si_code != BUS_ADRERR) {
+        /* Not a page without storage: let it end the program as it would have. */
+        signal(signal_number, SIG_DFL);
+        raise(signal_number);
+        return;
+    }
+    while (atomic_flag_test_and_set(&entered)) /* another thread is at it, and ends us */
+        pause();
+    out_rescue();
+    report_changed_model();
+    _exit(EXIT_RUNTIME);
+}
+
 void interrupt_start(void)
 {
     static const int signals[] = { SIGINT, SIGTERM };
@@ -32,8 +54,13 @@ void interrupt_start(void)
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
     }
-    /* A reader that goes away is then an error of write, which has its own rule. */
+    struct sigaction bus = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO };
+    sigemptyset(&bus.sa_mask);
+    sigaction(SIGBUS, &bus, NULL);
+    /* A reader that goes away and a file that may not grow are then errors of write, which have
+     * their own rules. */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 void interrupt_watch(cera_session *session)

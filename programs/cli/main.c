@@ -54,9 +54,11 @@ static int print_help(command_id command)
 
 static int print_usage(void)
 {
+    report_error(EXIT_USAGE, "no command is named", NULL, command_table[CMD_RUN].example);
+    if (report_is_json())
+        return EXIT_USAGE;
     bytes text = { 0 };
     help_short(CMD_NONE, &text);
-    report_error(EXIT_USAGE, "no command is named", NULL, command_table[CMD_RUN].example);
     fputs(text.data, stderr);
     bytes_done(&text);
     return EXIT_USAGE;

@@ -42,6 +42,13 @@ static bool flush(void)
     return out.failed == 0;
 }
 
+void out_rescue(void)
+{
+    flush();
+    if (out.is_terminal)
+        (void)!write(STDOUT_FILENO, "\n", 1);
+}
+
 bool out_write(const void *data, size_t n)
 {
     const char *p = data;

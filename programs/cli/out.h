@@ -21,6 +21,9 @@ bool out_json(json_t *root);
  * good right; 1, after an error message, when writing failed otherwise. */
 int out_finish(void);
 
+/* For a signal handler that ends the program: writes what has been buffered, and nothing else. */
+void out_rescue(void);
+
 /* Values for out_json: text repaired to UTF-8, and null for what is not finite. */
 json_t *json_text(const char *text, size_t n);
 json_t *json_number(double value);

@@ -4,6 +4,7 @@
 #include "common/bytes.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 
 static report_settings settings;
 static FILE *log_file;
+static int log_descriptor = -1;
 
 bool color_wanted(const char *mode, int fd)
 {
@@ -30,14 +32,31 @@ bool color_wanted(const char *mode, int fd)
     return isatty(fd) == 1 && (term == NULL || strcmp(term, "dumb") != 0);
 }
 
+/* A program may be started with closed streams. A file that took the place of one would get what is
+ * meant for the stream, so it is moved above them. */
+static int open_log(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    return moved;
+}
+
 bool report_start(const report_settings *wanted)
 {
     settings = *wanted;
     if (wanted->log_file == NULL)
         return true;
-    log_file = fopen(wanted->log_file, "ae");
-    if (log_file != NULL)
+    log_descriptor = open_log(wanted->log_file);
+    log_file = log_descriptor >= 0 ? fdopen(log_descriptor, "a") : NULL;
+    if (log_file != NULL) {
+        setvbuf(log_file, NULL, _IOLBF, BUFSIZ); /* whatever ends us, the lines are there */
         return true;
+    }
     bytes what = { 0 };
     bytes_printf(&what, "cannot write the log file %s", wanted->log_file);
     report_error(EXIT_RUNTIME, what.data, strerror(errno), NULL);
@@ -50,11 +69,17 @@ int report_level(void)
     return settings.level;
 }
 
+bool report_is_json(void)
+{
+    return settings.json;
+}
+
 void report_done(void)
 {
     if (log_file != NULL)
         fclose(log_file);
     log_file = NULL;
+    log_descriptor = -1;
 }
 
 /* ---- errors ------------------------------------------------------------------------------ */
@@ -113,6 +138,22 @@ int report_error(int exit_code, const char *what, const char *why, const char *h
         fputs(text.data, stderr);
     bytes_done(&text);
     return exit_code;
+}
+
+#define CHANGED "the model file changed while it was in use"
+#define CHANGED_HINT "--no-mmap, which reads the whole file first"
+
+void report_changed_model(void)
+{
+    static const char text[] = "cera: error: " CHANGED "\n  try: " CHANGED_HINT "\n";
+    static const char json[] = "{\"error\":{\"code\":\"runtime\",\"exit\":1,\"message\":\"" CHANGED
+                               "\",\"hint\":\"" CHANGED_HINT "\"}}\n";
+    if (log_descriptor >= 0)
+        (void)!write(log_descriptor, text, sizeof(text) - 1);
+    if (settings.json)
+        (void)!write(STDERR_FILENO, json, sizeof(json) - 1);
+    else
+        (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
 }
 
 void report_note(int level, const char *format, ...)

@@ -34,11 +34,15 @@ typedef struct report_settings {
 /* False, after an error, when the log file cannot be opened. */
 bool report_start(const report_settings *settings);
 int report_level(void);
+bool report_is_json(void);
 void report_done(void);
 
 /* Prints an error: what happened, why, and what to do about it (why and hint may be NULL). Returns
  * the exit code that it is given. */
 int report_error(int exit_code, const char *what, const char *why, const char *hint);
+
+/* The error of a model whose mapped file was cut short. For a signal handler: it only writes. */
+void report_changed_model(void);
 
 /* One line (format without newline), shown at `level` and above, always written to the log file. */
 void report_note(int level, const char *format, ...)

@@ -56,6 +56,7 @@ def start(*args, env=None, **keywords):
     keywords.setdefault("stdin", subprocess.DEVNULL)
     keywords.setdefault("stdout", subprocess.PIPE)
     keywords.setdefault("stderr", subprocess.PIPE)
+    keywords.setdefault("bufsize", 0)  # communicate() forgets what a buffer has read ahead
     return subprocess.Popen([BIN, *args], env=environment(**(env or {})), preexec_fn=as_user,
                             **keywords)
 

@@ -89,6 +89,9 @@ class UsageTest(unittest.TestCase):
 
     def test_no_command(self):
         self.assert_error(cera(), 2, "cera run -m builtin:tiny")
+        result = cera("--format", "json")
+        self.assertEqual((result.code, result.out), (2, ""), result)
+        self.assertEqual(json.loads(result.err)["error"]["message"], "no command is named")
 
     def test_unknown_command(self):
         self.assert_error(cera("rnu"), 2, "unknown command rnu", "did you mean run?")
