@@ -11,7 +11,7 @@ complete -c cera -n __fish_use_subcommand -f -a help -d 'explain cera or one of 
 complete -c cera -n __fish_use_subcommand -f -a version -d 'print the version'
 complete -c cera -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'
 complete -c cera -n '__fish_seen_subcommand_from help' -f -a 'run inspect tokenize logits embed cpu bench completion help version'
-complete -c cera -n '__fish_seen_subcommand_from run inspect tokenize logits embed bench' -s m -l model -r -F -d 'model file (GGUF), or builtin:tiny'
+complete -c cera -n '__fish_seen_subcommand_from run inspect tokenize logits embed bench' -s m -l model -r -F -d 'model file (GGUF), a folder with one, or builtin:tiny'
 complete -c cera -n '__fish_seen_subcommand_from run inspect tokenize logits embed bench' -l no-mmap -d 'read the file into memory instead of mapping it'
 complete -c cera -n '__fish_seen_subcommand_from run tokenize logits embed' -l pre -x -d 'pre-tokenizer to use instead of the one that the file names'
 complete -c cera -n '__fish_seen_subcommand_from run logits embed' -s p -l prompt -x -d 'prompt; - reads it from standard input, as does leaving it out in a pipe'

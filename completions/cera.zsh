@@ -24,8 +24,8 @@ _cera() {
     case $command in
         run)
             _arguments \
-                '-m[model file (GGUF), or builtin\:tiny]:PATH:_files' \
-                '--model[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
+                '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
@@ -71,8 +71,8 @@ _cera() {
             ;;
         inspect)
             _arguments \
-                '-m[model file (GGUF), or builtin\:tiny]:PATH:_files' \
-                '--model[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
+                '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--json[print JSON]' \
                 '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
@@ -91,8 +91,8 @@ _cera() {
             ;;
         tokenize)
             _arguments \
-                '-m[model file (GGUF), or builtin\:tiny]:PATH:_files' \
-                '--model[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
+                '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '-t[text; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
@@ -120,8 +120,8 @@ _cera() {
             ;;
         logits)
             _arguments \
-                '-m[model file (GGUF), or builtin\:tiny]:PATH:_files' \
-                '--model[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
+                '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
@@ -156,8 +156,8 @@ _cera() {
             ;;
         embed)
             _arguments \
-                '-m[model file (GGUF), or builtin\:tiny]:PATH:_files' \
-                '--model[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
+                '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
@@ -209,8 +209,8 @@ _cera() {
             ;;
         bench)
             _arguments \
-                '-m[model file (GGUF), or builtin\:tiny]:PATH:_files' \
-                '--model[model file (GGUF), or builtin\:tiny]:PATH:_files' \
+                '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
+                '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '-p[lengths of prompts, in tokens; 0\: no such test (default 512)]:LIST:' \
                 '--n-prompt[lengths of prompts, in tokens; 0\: no such test (default 512)]:LIST:' \

@@ -55,15 +55,12 @@ typedef struct bench {
 
 /* ---- command line ------------------------------------------------------------------------ */
 
-static int bad_list(option_id id, const char *text, int min, int max)
+static int bad_list(const cli_args *args, option_id id, int max)
 {
     bytes what = { 0 }, why = { 0 };
-    bytes_printf(&what, "--%s has a value that it does not take: \"%s\"", option_table[id].name,
-                 text);
-    if (max == INT32_MAX)
-        bytes_printf(&why, "expected whole numbers from %d up, separated by commas", min);
-    else
-        bytes_printf(&why, "expected whole numbers from %d to %d, separated by commas", min, max);
+    bytes_printf(&what, "%s has a value that it does not take: \"%s\"", args->option[id].typed,
+                 args->option[id].text);
+    bytes_printf(&why, "expected whole numbers from 0 to %d, separated by commas", max);
     report_error(EXIT_USAGE, what.data, why.data,
                  id == OPT_N_PROMPT ? "-p 128,512; a text goes behind --prompt-text" : NULL);
     bytes_done(&what);
@@ -94,7 +91,7 @@ static int read_list(const cli_args *args, option_id id, int standard, int max, 
         p += n + 1;
     }
     bytes_done(&part);
-    return good ? EXIT_OK : bad_list(id, text, 0, max);
+    return good ? EXIT_OK : bad_list(args, id, max);
 }
 
 static bench_format read_format(const cli_args *args)

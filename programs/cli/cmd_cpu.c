@@ -8,9 +8,19 @@
 
 #include <string.h>
 
-void cpu_text(const cera_cpu_info *cpu, bytes *out)
+/* The lower one of the best tier and the one that CERA_CPU_TIER allows. */
+static const char *tier_in_use(const cli_args *args, const cera_cpu_info *cpu)
 {
-    bytes_printf(out, "cpu: tier=%s [%s]\n", cpu->tier, cpu->features);
+    const char *order = option_table[OPT_CPU_TIER].argument; /* ascending */
+    const char *allowed = args->option[OPT_CPU_TIER].text;
+    const char *best_at = strstr(order, cpu->tier);
+    bool lower = allowed != NULL && best_at != NULL && strstr(order, allowed) < best_at;
+    return lower ? allowed : cpu->tier;
+}
+
+void cpu_text(const cli_args *args, const cera_cpu_info *cpu, bytes *out)
+{
+    bytes_printf(out, "cpu: tier=%s [%s]\n", tier_in_use(args, cpu), cpu->features);
     bytes_printf(out, "cores: logical=%d allowed=%d performance=%d efficiency=%d numa=%d",
                  cpu->n_logical, cpu->n_allowed, cpu->n_performance, cpu->n_efficiency,
                  cpu->n_numa);
@@ -42,7 +52,7 @@ int command_CPU(const cli_args *args)
     cera_cpu_get_info(&host, &cpu);
     if (!wants_json(args)) {
         bytes text = { 0 };
-        cpu_text(&cpu, &text);
+        cpu_text(args, &cpu, &text);
         out_write(text.data, text.size);
         bytes_done(&text);
         return EXIT_OK;
@@ -50,9 +60,9 @@ int command_CPU(const cli_args *args)
     json_t *cores = json_pack("{s:i, s:i, s:i, s:i}", "perf", cpu.n_performance, "eff",
                               cpu.n_efficiency, "logical", cpu.n_logical, "allowed", cpu.n_allowed);
     out_json(json_pack("{s:s, s:s, s:o, s:o, s:o, s:i, s:I, s:I, s:i, s:s}", "schema", "cera.cpu/1",
-                       "tier", cpu.tier, "features", feature_list(cpu.features), "cores", cores,
-                       "quota", cpu.quota > 0 ? json_real(cpu.quota) : json_null(), "numa",
-                       cpu.n_numa, "l2", (json_int_t)cpu.l2_bytes, "l3", (json_int_t)cpu.l3_bytes,
-                       "threads", cpu.n_threads, "why", cpu.why));
+                       "tier", tier_in_use(args, &cpu), "features", feature_list(cpu.features),
+                       "cores", cores, "quota", cpu.quota > 0 ? json_real(cpu.quota) : json_null(),
+                       "numa", cpu.n_numa, "l2", (json_int_t)cpu.l2_bytes, "l3",
+                       (json_int_t)cpu.l3_bytes, "threads", cpu.n_threads, "why", cpu.why));
     return EXIT_OK;
 }

@@ -120,7 +120,7 @@ static void append_sorted(bytes *out, char **lines, size_t n)
     free(lines);
 }
 
-static void print_text(const cera_file *file)
+static void print_text(const cli_args *args, const cera_file *file)
 {
     cera_file_info info;
     cera_file_get_info(file, &info);
@@ -164,7 +164,7 @@ static void print_text(const cera_file *file)
     bytes_text(&text, "\n=== CPU Backend ===\n");
     cera_cpu_info cpu;
     cera_cpu_get_info(NULL, &cpu);
-    cpu_text(&cpu, &text);
+    cpu_text(args, &cpu, &text);
     out_write(text.data, text.size);
     bytes_done(&text);
 }
@@ -272,7 +272,7 @@ int command_INSPECT(const cli_args *args)
     if (wants_json(args))
         print_json(file);
     else
-        print_text(file);
+        print_text(args, file);
     cera_file_close(file);
     return EXIT_OK;
 }

@@ -34,7 +34,43 @@ typedef struct run_state {
 
 /* ---- options ----------------------------------------------------------------------------- */
 
-static int parse_bias(const char *text, cera_logit_bias *out)
+/* The library's limits, checked here so that an error names the option. */
+enum { MAX_STOPS = 16, MAX_STOP_SIZE = 256, MAX_BIASES = 1024 };
+
+/* A value that its option does not take, under the name that was typed. */
+static int bad_value(const char *name, const char *text, const char *why, const char *hint)
+{
+    bytes what = { 0 };
+    bytes_printf(&what, "%s has a value that it does not take: \"%s\"", name, text);
+    report_error(EXIT_USAGE, what.data, why, hint);
+    bytes_done(&what);
+    return EXIT_USAGE;
+}
+
+static int too_many(const char *name, size_t most)
+{
+    bytes what = { 0 }, why = { 0 };
+    bytes_printf(&what, "%s is given too often", name);
+    bytes_printf(&why, "expected at most %zu", most);
+    report_error(EXIT_USAGE, what.data, why.data, NULL);
+    bytes_done(&what);
+    bytes_done(&why);
+    return EXIT_USAGE;
+}
+
+static int check_stop(const char *name, const char *text)
+{
+    size_t size = strlen(text);
+    if (size > 0 && size <= MAX_STOP_SIZE)
+        return EXIT_OK;
+    bytes why = { 0 };
+    bytes_printf(&why, "expected a text of 1 to %d bytes, found %zu", MAX_STOP_SIZE, size);
+    bad_value(name, text, why.data, NULL);
+    bytes_done(&why);
+    return EXIT_USAGE;
+}
+
+static int parse_bias(const char *name, const char *text, cera_logit_bias *out)
 {
     const char *equals = strchr(text, '=');
     bytes id_text = { 0 };
@@ -49,12 +85,8 @@ static int parse_bias(const char *text, cera_logit_bias *out)
         *out = (cera_logit_bias){ (int32_t)id, (float)bias };
         return EXIT_OK;
     }
-    bytes what = { 0 };
-    bytes_printf(&what, "--logit-bias has a value that it does not take: \"%s\"", text);
-    report_error(EXIT_USAGE, what.data, "expected ID=B, a token id and a number (or -inf)",
-                 "--logit-bias 42=-inf");
-    bytes_done(&what);
-    return EXIT_USAGE;
+    return bad_value(name, text, "expected ID=B, a token id and a number (or -inf)",
+                     "--logit-bias 42=-inf");
 }
 
 static uint64_t random_seed(void)
@@ -89,15 +121,17 @@ static int read_sampling(const cli_args *args, const char **stop, cera_logit_bia
     out->stop = stop;
     out->bias = bias;
     for (size_t i = 0; i < args->n_repeated; i++) {
-        const char *text = args->repeated[i].text;
-        if (args->repeated[i].id == OPT_STOP) {
+        const char *text = args->repeated[i].text, *name = args->repeated[i].typed;
+        bool is_stop = args->repeated[i].id == OPT_STOP;
+        if (is_stop ? out->n_stop == MAX_STOPS : out->n_bias == MAX_BIASES)
+            return too_many(name, is_stop ? MAX_STOPS : MAX_BIASES);
+        int code = is_stop ? check_stop(name, text) : parse_bias(name, text, &bias[out->n_bias]);
+        if (code != EXIT_OK)
+            return code;
+        if (is_stop)
             stop[out->n_stop++] = text;
-        } else {
-            int code = parse_bias(text, &bias[out->n_bias]);
-            if (code != EXIT_OK)
-                return code;
+        else
             out->n_bias++;
-        }
     }
     if (out->n_logprobs > 0 && !wants_envelope(args))
         return report_error(EXIT_USAGE, "--logprobs needs a place to go",
@@ -176,12 +210,14 @@ static double per_second(size_t n, double ms)
 static void tell_end(const run_state *run, size_t n_ids)
 {
     const cera_summary *summary = &run->summary;
+    const char *plural = summary->n_generated == 1 ? "" : "s";
     /* The end of the text that is not the model's own choice is worth a word. */
     if (summary->finish == CERA_FINISH_LENGTH && run->options.max_tokens != 0)
-        report_note(0, "cera: stopped after %zu tokens (--max-tokens)", summary->n_generated);
+        report_note(0, "cera: stopped after %zu token%s (--max-tokens)", summary->n_generated,
+                    plural);
     if (summary->finish == CERA_FINISH_CONTEXT)
-        report_note(0, "cera: stopped after %zu tokens: the context is full (--context-size)",
-                    summary->n_generated);
+        report_note(0, "cera: stopped after %zu token%s: the context is full (--context-size)",
+                    summary->n_generated, plural);
     report_note(1, "%s", "");
     report_note(1, "---");
     report_note(1, "Prompt tokens: %zu", n_ids);
@@ -226,13 +262,14 @@ static void print_json(run_state *run, const cera_engine *engine, size_t n_ids)
                         json_pack("{s:I, s:I, s:i}", "prompt_tokens", (json_int_t)n_ids,
                                   "completion_tokens", (json_int_t)summary->n_generated,
                                   "cached_tokens", 0));
-    json_object_set_new(root, "timings",
-                        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "load_ms", info.load_ms,
-                                  "prompt_ms", run->prompt_ms, "prompt_per_second",
-                                  per_second(n_ids, run->prompt_ms), "predicted_ms",
-                                  summary->generate_ms, "predicted_per_second",
-                                  per_second(summary->n_generated, summary->generate_ms), "ttft_ms",
-                                  run->prompt_ms + summary->first_token_ms));
+    json_object_set_new(
+        root, "timings",
+        json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "load_ms", info.load_ms, "prompt_ms",
+                  run->prompt_ms, "prompt_per_second", per_second(n_ids, run->prompt_ms),
+                  "predicted_ms", summary->generate_ms, "predicted_per_second",
+                  per_second(summary->n_generated, summary->generate_ms), "ttft_ms",
+                  summary->n_generated > 0 ? json_real(run->prompt_ms + summary->first_token_ms)
+                                           : json_null()));
     print_document(root, run->options.seed);
 }
 
@@ -296,10 +333,33 @@ static int generate(run_state *run, const cera_engine *engine, cera_session *ses
     return interrupt_exit_code() != 0 ? interrupt_exit_code() : code;
 }
 
+/* Only the model tells which ids there are. */
+static int check_bias_ids(const cli_args *args, const cera_generate_options *options, int n_vocab)
+{
+    size_t i_bias = 0;
+    for (size_t i = 0; i < args->n_repeated; i++) {
+        if (args->repeated[i].id != OPT_LOGIT_BIAS || options->bias[i_bias++].id < n_vocab)
+            continue;
+        bytes what = { 0 }, why = { 0 };
+        bytes_printf(&what, "%s names a token that the model does not have: %s",
+                     args->repeated[i].typed, args->repeated[i].text);
+        bytes_printf(&why, "expected an id from 0 to %d", n_vocab - 1);
+        report_error(EXIT_USAGE, what.data, why.data, NULL);
+        bytes_done(&what);
+        bytes_done(&why);
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
+}
+
 static int run_engine(run_state *run, cera_engine *engine, prompt *text)
 {
+    cera_engine_info info;
+    cera_engine_get_info(engine, &info);
     run->vocab = cera_engine_vocab(engine);
-    int code = prompt_encode(run->args, run->vocab, text);
+    int code = check_bias_ids(run->args, &run->options, info.n_vocab);
+    if (code == EXIT_OK)
+        code = prompt_encode(run->args, run->vocab, text);
     if (code != EXIT_OK)
         return code;
     if (text->n_ids == 0)

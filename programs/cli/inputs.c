@@ -27,28 +27,6 @@ bool wants_json(const cli_args *args)
 
 /* ---- model ------------------------------------------------------------------------------- */
 
-int model_path(const cli_args *args, const char **path)
-{
-    const option_value *option = &args->option[OPT_MODEL];
-    const char *example = command_table[args->command].example;
-    if (args->n_positional > 1) {
-        bytes what = { 0 };
-        bytes_printf(&what, "unexpected argument %s", args->positional[1]);
-        report_error(EXIT_USAGE, what.data, "one model is expected; a text goes behind -p",
-                     example);
-        bytes_done(&what);
-        return EXIT_USAGE;
-    }
-    if (args->n_positional == 1 && option->source == FROM_COMMAND_LINE)
-        return report_error(EXIT_USAGE, "two models are named",
-                            "one is named by -m, one by a word without option", example);
-    *path = args->n_positional == 1 ? args->positional[0] : option->text;
-    if (*path == NULL || (*path)[0] == '\0')
-        return report_error(EXIT_USAGE, "no model is named",
-                            "expected a path or builtin:tiny, as a word or behind -m", example);
-    return EXIT_OK;
-}
-
 cera_source model_source(const cli_args *args, const char *path)
 {
     return (cera_source){ .path = path, .no_mmap = is_set(args, OPT_NO_MMAP) };
@@ -69,11 +47,37 @@ void model_host(cera_host *host)
     host->log = library_says;
 }
 
+static int hex_digit(char c)
+{
+    const char *digits = "0123456789ABCDEF", *at = c != '\0' ? strchr(digits, c) : NULL;
+    return at != NULL ? (int)(at - digits) : -1;
+}
+
+/* The library begins many messages with the path, its control bytes as \xHH. The rest of such a
+ * message; all of another. */
+static const char *without_path(const char *message, const char *path)
+{
+    const char *m = message;
+    for (const char *p = path; *p != '\0'; p++) {
+        if (*m == *p) {
+            m++;
+            continue;
+        }
+        if (m[0] != '\\' || m[1] != 'x' || hex_digit(m[2]) < 0 || hex_digit(m[3]) < 0 ||
+            hex_digit(m[2]) * 16 + hex_digit(m[3]) != (unsigned char)*p)
+            return message;
+        m += 4;
+    }
+    return strncmp(m, ": ", 2) == 0 ? m + 2 : message;
+}
+
 int model_failed(const char *path, const cera_error *err)
 {
     bytes what = { 0 };
     bytes_printf(&what, "cannot open the model %s", path);
-    int code = report_failure(WHILE_OPENING, what.data, err);
+    cera_error rest = *err;
+    snprintf(rest.message, sizeof(rest.message), "%s", without_path(err->message, path));
+    int code = report_failure(WHILE_OPENING, what.data, &rest);
     bytes_done(&what);
     return code;
 }
@@ -171,7 +175,7 @@ static int read_file(const char *path, bytes *out)
     return code;
 }
 
-static int parse_ids(const char *text, prompt *out)
+static int parse_ids(const char *name, const char *text, prompt *out)
 {
     out->ids = bytes_alloc(strlen(text) / 2 + 1, sizeof(int32_t));
     bytes part = { 0 };
@@ -187,9 +191,9 @@ static int parse_ids(const char *text, prompt *out)
         int64_t id;
         if (!number_parse_i64(part.data, &id) || id < 0 || id > INT32_MAX) {
             bytes what = { 0 };
-            bytes_printf(&what, "--token-ids has a value that it does not take: \"%s\"", part.data);
+            bytes_printf(&what, "%s has a value that it does not take: \"%s\"", name, part.data);
             report_error(EXIT_USAGE, what.data,
-                         "expected whole numbers from 0 up, separated by commas",
+                         "expected whole numbers from 0 to 2147483647, separated by commas",
                          "--token-ids 1,2,3");
             bytes_done(&what);
             bytes_done(&part);
@@ -232,7 +236,7 @@ int prompt_read(const cli_args *args, option_id option, prompt *out)
     if (ids->count > 0 && ids->source == strongest) {
         if (has_text || has_file || extra_stdin)
             report_warning("--token-ids takes the place of the other prompt");
-        return parse_ids(ids->text, out);
+        return parse_ids(ids->typed, ids->text, out);
     }
     if (has_text && has_file)
         return report_error(EXIT_USAGE, "two texts are given",
@@ -306,8 +310,8 @@ int prompt_encode(const cli_args *args, const cera_vocab *vocab, prompt *p)
     for (size_t i = 0; i < p->n_ids; i++) {
         if ((size_t)p->ids[i] >= info.n_tokens) {
             bytes what = { 0 }, why = { 0 };
-            bytes_printf(&what, "--token-ids names a token that the model does not have: %ld",
-                         (long)p->ids[i]);
+            bytes_printf(&what, "%s names a token that the model does not have: %ld",
+                         args->option[OPT_TOKEN_IDS].typed, (long)p->ids[i]);
             bytes_printf(&why, "expected ids from 0 to %zu", info.n_tokens - 1);
             report_error(EXIT_USAGE, what.data, why.data, NULL);
             bytes_done(&what);

@@ -7,8 +7,10 @@
 
 /* Every function that returns int gives 0, or an exit code after it has reported why. */
 
-/* The model's path, from --model or the positional word. */
+/* The model's path, from --model or the positional word; of a folder, the only model in it. */
 int model_path(const cli_args *args, const char **path);
+/* Whether `path` is the model's file, by whatever name. */
+bool model_is_file(const cli_args *args, const char *path);
 /* The source and host that the options ask for; path as from model_path. */
 cera_source model_source(const cli_args *args, const char *path);
 void model_host(cera_host *host);

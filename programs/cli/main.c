@@ -2,6 +2,7 @@
 #include "cera.h"
 #include "cli/cli.h"
 #include "cli/help.h"
+#include "cli/inputs.h"
 #include "cli/interrupt.h"
 #include "cli/out.h"
 #include "cli/report.h"
@@ -64,6 +65,36 @@ static int print_usage(void)
     return EXIT_USAGE;
 }
 
+/* A log that was appended to the model would damage it. */
+static int refuse_log_file(const cli_args *args)
+{
+    const option_value *option = &args->option[OPT_LOG_FILE];
+    bytes what = { 0 };
+    bytes_printf(&what, "%s names the model: %s", option->typed, option->text);
+    report_error(EXIT_USAGE, what.data, "the log would be written into the model's file",
+                 "another file for the log");
+    bytes_done(&what);
+    return EXIT_USAGE;
+}
+
+/* Variables that other builds know; somebody who sets one should not wait for what it does. */
+static void warn_of_variables(command_id command)
+{
+    static const char *const names[] = { "CERA_DECODE_THREADS", "CERA_PREFILL_THREADS",
+                                         "CERA_PIN" };
+    if (command == CMD_NONE || !option_applies(OPT_CONTEXT_SIZE, command))
+        return;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *value = getenv(names[i]);
+        if (value == NULL || value[0] == '\0')
+            continue;
+        bytes text = { 0 };
+        bytes_printf(&text, "%s has no effect in this build", names[i]);
+        report_warning(text.data);
+        bytes_done(&text);
+    }
+}
+
 static int run(int argc, char **argv)
 {
     report_settings settings = settings_before_parsing(argc, argv);
@@ -77,10 +108,16 @@ static int run(int argc, char **argv)
     settings.level = is_set(&args, OPT_QUIET) ? -1 : args.option[OPT_VERBOSE].count;
     settings.log_file = args.option[OPT_LOG_FILE].text;
     settings.color = color_wanted(args.option[OPT_COLOR].text, STDERR_FILENO);
+    if (settings.log_file != NULL && model_is_file(&args, settings.log_file)) {
+        code = refuse_log_file(&args);
+        options_done(&args);
+        return code;
+    }
     if (!report_start(&settings)) {
         options_done(&args);
         return EXIT_RUNTIME;
     }
+    warn_of_variables(args.command);
     out_start(is_set(&args, OPT_UNBUFFERED));
     if (is_set(&args, OPT_HELP))
         code = print_help(args.command);

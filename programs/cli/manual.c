@@ -127,7 +127,7 @@ static const char environment_section[] =
     "variable counts as unset.\n"
     ".TP\n.B CERA_CPU_TIER\n"
     "The highest instruction set level to use: scalar, avx2 or avx512. There is no option "
-    "for it.\n"
+    "for it; cera cpu shows the level that will be used.\n"
     ".TP\n.B NO_COLOR, CLICOLOR_FORCE, TERM\n"
     "Colour on standard error is used on a terminal whose TERM is not dumb; NO_COLOR "
     "switches it off, CLICOLOR_FORCE on; \\-\\-color has the last word.\n";

@@ -62,6 +62,12 @@ static const struct {
     { "n-predict", OPT_N_GEN },        { "runs", OPT_REPETITIONS },
 };
 
+/* Values that mean something to other programs: -n -2 fills the context, -t -1 chooses. */
+static const struct {
+    option_id id;
+    int64_t value, meant;
+} alias_values[] = { { OPT_MAX_TOKENS, -2, -1 }, { OPT_THREADS, -1, 0 } };
+
 /* Sources of models that need the network. */
 static const char *const download_options[] = { "hf", "bundle-id", "quant" };
 
@@ -175,19 +181,14 @@ static void describe_expected(const option_row *row, bytes *out)
 {
     switch (row->kind) {
     case KIND_INT:
-        if (row->max >= INT32_MAX)
-            bytes_printf(out, "a whole number from %.0f up", row->min);
-        else
-            bytes_printf(out, "a whole number from %.0f to %.0f", row->min, row->max);
+        bytes_printf(out, "a whole number from %.0f to %.0f", row->min, row->max);
         break;
     case KIND_SEED:
         bytes_printf(out, "a whole number from 0 to %llu", (unsigned long long)UINT64_MAX);
         break;
     case KIND_REAL:
-        if (row->max <= 1.0)
-            bytes_printf(out, "a number from %g to %g", row->min, row->max);
-        else
-            bytes_text(out, row->min > 0.0 ? "a finite number above 0" : "a finite number");
+        /* Nine digits read back as the same float. */
+        bytes_printf(out, "a finite number from %.9g to %.9g", row->min, row->max);
         break;
     case KIND_CHOICE:
         bytes_text(out, "one of ");
@@ -199,6 +200,15 @@ static void describe_expected(const option_row *row, bytes *out)
     }
 }
 
+static int64_t meant_value(option_id id, int64_t value)
+{
+    for (size_t i = 0; i < sizeof(alias_values) / sizeof(alias_values[0]); i++) {
+        if (alias_values[i].id == id && alias_values[i].value == value)
+            return alias_values[i].meant;
+    }
+    return value;
+}
+
 /* Sets an option that was found under `name` ("--top-p" or "CERA_TOP_P"). */
 static int set_value(cli_args *args, option_id id, const char *name, const char *text,
                      value_source source)
@@ -208,13 +218,15 @@ static int set_value(cli_args *args, option_id id, const char *name, const char 
     bool good = true;
     double real = 0.0;
     if (row->kind == KIND_INT) {
-        good = number_parse_i64(text, &value.integer) && (double)value.integer >= row->min &&
-               (double)value.integer <= row->max;
+        good = number_parse_i64(text, &value.integer);
+        value.integer = good ? meant_value(id, value.integer) : 0;
+        good = good && (double)value.integer >= row->min && (double)value.integer <= row->max;
     } else if (row->kind == KIND_SEED) {
         good = number_parse_u64(text, &value.seed);
     } else if (row->kind == KIND_REAL) {
-        good = number_parse_real(text, &real) && isfinite(real) && real >= row->min &&
-               real <= row->max;
+        /* As a float, which is what it becomes: so a bound can be typed as it is shown. */
+        good = number_parse_real(text, &real) && isfinite((float)real) &&
+               (double)(float)real >= row->min && (double)(float)real <= row->max;
         value.real = real;
     } else if (row->kind == KIND_CHOICE) {
         good = is_choice(row->argument, text);
@@ -232,68 +244,17 @@ static int set_value(cli_args *args, option_id id, const char *name, const char 
     value.text = text;
     value.count++;
     value.source = source;
+    snprintf(value.typed, sizeof(value.typed), "%s", name);
     args->option[id] = value;
     if ((row->flags & OPTION_REPEAT) != 0 && row->kind != KIND_FLAG) {
         args->repeated[args->n_repeated].id = id;
+        memcpy(args->repeated[args->n_repeated].typed, value.typed, sizeof(value.typed));
         args->repeated[args->n_repeated++].text = text;
     }
     return EXIT_OK;
 }
 
 /* ---- words ------------------------------------------------------------------------------- */
-
-static const char *command_label(command_id command, char *room, size_t size)
-{
-    if (command == CMD_NONE)
-        return "cera";
-    snprintf(room, size, "cera %s", command_table[command].name);
-    return room;
-}
-
-/* `word` as typed, `name` without dashes and value. */
-static int unknown_option(const cli_args *args, const char *word, const char *name)
-{
-    char room[64];
-    const char *label = command_label(args->command, room, sizeof(room));
-    bytes what = { 0 }, why = { 0 }, hint = { 0 };
-    bytes_printf(&what, "unknown option %.*s", (int)strcspn(word, "="), word);
-    bytes_printf(&why, "%s has no such option", label);
-    bytes_printf(&hint, "%s --help", label);
-
-    for (size_t i = 0; i < sizeof(download_options) / sizeof(download_options[0]); i++) {
-        if (word[1] == '-' && strcmp(name, download_options[i]) == 0) {
-            why.size = hint.size = 0;
-            bytes_text(&why, "downloads are not part of this build");
-            bytes_text(&hint, "-m PATH with a GGUF file, or -m builtin:tiny");
-        }
-    }
-    if (args->command == CMD_RUN && strcmp(word, "--json") == 0) {
-        hint.size = 0;
-        bytes_text(&hint, "did you mean --format json?");
-    } else if (word[1] == '-' && why.data[0] != 'd') {
-        const char *nearest = nearest_option(name, args->command);
-        if (nearest != NULL) {
-            hint.size = 0;
-            bytes_printf(&hint, "did you mean --%s?", nearest);
-        }
-    }
-    report_error(EXIT_USAGE, what.data, why.data, hint.data);
-    bytes_done(&what);
-    bytes_done(&why);
-    bytes_done(&hint);
-    return EXIT_USAGE;
-}
-
-static int needs_value(const char *word, const option_row *row)
-{
-    bytes what = { 0 }, why = { 0 };
-    bytes_printf(&what, "option %s needs a value", word);
-    bytes_printf(&why, "expected %s %s", word, row->argument);
-    report_error(EXIT_USAGE, what.data, why.data, NULL);
-    bytes_done(&what);
-    bytes_done(&why);
-    return EXIT_USAGE;
-}
 
 static int find_long(const char *name, size_t n, command_id command)
 {
@@ -320,20 +281,103 @@ static int find_letter(char letter, command_id command)
     return -1;
 }
 
+static const char *command_label(command_id command, char *room, size_t size)
+{
+    if (command == CMD_NONE)
+        return "cera";
+    snprintf(room, size, "cera %s", command_table[command].name);
+    return room;
+}
+
+/* `word` as typed, `name` without dashes and value. */
+static int unknown_option(const cli_args *args, const char *word, const char *name)
+{
+    char room[64];
+    const char *label = command_label(args->command, room, sizeof(room));
+    bytes what = { 0 }, why = { 0 }, hint = { 0 };
+    bytes_printf(&what, "unknown option %.*s", (int)strcspn(word, "="), word);
+    bytes_printf(&why, "%s has no such option", label);
+    bytes_printf(&hint, "%s --help", label);
+
+    for (size_t i = 0; i < sizeof(download_options) / sizeof(download_options[0]); i++) {
+        if (strcmp(name, download_options[i]) == 0) {
+            why.size = hint.size = 0;
+            bytes_text(&why, "downloads are not part of this build");
+            bytes_text(&hint, "-m PATH with a GGUF file, or -m builtin:tiny");
+        }
+    }
+    if (args->command == CMD_RUN && strcmp(word, "--json") == 0) {
+        hint.size = 0;
+        bytes_text(&hint, "did you mean --format json?");
+    } else if (word[1] == '-' && why.data[0] != 'd') {
+        const char *nearest = nearest_option(name, args->command);
+        if (nearest != NULL) {
+            hint.size = 0;
+            bytes_printf(&hint, "did you mean --%s?", nearest);
+        }
+    }
+    report_error(EXIT_USAGE, what.data, why.data, hint.data);
+    bytes_done(&what);
+    bytes_done(&why);
+    bytes_done(&hint);
+    return EXIT_USAGE;
+}
+
+/* An option of a command that stands before it. Returns whether `shown` ("--name" or "-x") is one,
+ * and has reported it then. The command is the one that follows, or any that has the option. */
+static bool is_misplaced(const char *shown, int argc, char **argv, int i)
+{
+    command_id command = CMD_NONE;
+    int id = -1;
+    for (int word = i + 1; word <= argc && id < 0; word++) {
+        for (int c = 0; c < CMD_COUNT && id < 0; c++) {
+            if (word < argc && strcmp(argv[word], command_table[c].name) != 0)
+                continue;
+            command = (command_id)c;
+            id = shown[1] == '-' ? find_long(shown + 2, strlen(shown + 2), command)
+                                 : find_letter(shown[1], command);
+        }
+    }
+    if (id < 0)
+        return false;
+    const char *argument = option_table[id].argument;
+    bytes what = { 0 }, hint = { 0 };
+    bytes_printf(&what, "option %s stands before the command", shown);
+    bytes_printf(&hint, "cera %s %s%s%s", command_table[command].name, shown,
+                 argument != NULL ? " " : "", argument != NULL ? argument : "");
+    report_error(EXIT_USAGE, what.data, "options of a command belong after its name", hint.data);
+    bytes_done(&what);
+    bytes_done(&hint);
+    return true;
+}
+
+static int needs_value(const char *word, const option_row *row)
+{
+    bytes what = { 0 }, why = { 0 };
+    bytes_printf(&what, "option %s needs a value", word);
+    bytes_printf(&why, "expected %s %s", word, row->argument);
+    report_error(EXIT_USAGE, what.data, why.data, NULL);
+    bytes_done(&what);
+    bytes_done(&why);
+    return EXIT_USAGE;
+}
+
 /* --name, --name=value, --name value. *i is the word's index and moves over a value. */
 static int parse_long(cli_args *args, int argc, char **argv, int *i)
 {
     const char *word = argv[*i], *name = word + 2;
     size_t n = strcspn(name, "=");
     int id = find_long(name, n, args->command);
+    char shown[ENV_NAME_ROOM];
+    snprintf(shown, sizeof(shown), "%.*s", (int)n + 2, word);
     if (id < 0) {
+        if (args->command == CMD_NONE && is_misplaced(shown, argc, argv, *i))
+            return EXIT_USAGE;
         char plain[MAX_WORD + 1];
         snprintf(plain, sizeof(plain), "%.*s", (int)(n < MAX_WORD ? n : MAX_WORD), name);
         return unknown_option(args, word, plain);
     }
     const option_row *row = &option_table[id];
-    char shown[ENV_NAME_ROOM];
-    snprintf(shown, sizeof(shown), "--%s", row->name);
     if (row->kind == KIND_FLAG) {
         if (name[n] == '=') {
             bytes what = { 0 };
@@ -357,6 +401,8 @@ static int parse_letters(cli_args *args, int argc, char **argv, int *i)
     for (const char *p = argv[*i] + 1; *p != '\0'; p++) {
         char shown[3] = { '-', *p, '\0' };
         int id = find_letter(*p, args->command);
+        if (id < 0 && args->command == CMD_NONE && is_misplaced(shown, argc, argv, *i))
+            return EXIT_USAGE;
         if (id < 0)
             return unknown_option(args, p == argv[*i] + 1 ? argv[*i] : shown, "");
         const option_row *row = &option_table[id];
@@ -439,15 +485,13 @@ int options_parse(int argc, char **argv, cli_args *args)
     args->repeated = bytes_alloc((size_t)argc + OPT_COUNT, sizeof(*args->repeated));
     bool options_end = false;
     for (int i = 1; i < argc; i++) {
-        /* getopt would read this word of llama.cpp's users as -h -f. */
-        if (!options_end && strcmp(argv[i], "-hf") == 0) {
-            static char hf[] = "--hf";
-            argv[i] = hf;
-        }
         const char *word = argv[i];
         int code = EXIT_OK;
         if (!options_end && strcmp(word, "--") == 0)
             options_end = true;
+        else if (!options_end && strcmp(word, "-hf") == 0)
+            /* getopt would read this word of llama.cpp's users as -h -f. */
+            code = unknown_option(args, word, "hf");
         else if (!options_end && word[0] == '-' && word[1] == '-')
             code = parse_long(args, argc, argv, &i);
         else if (!options_end && word[0] == '-' && word[1] != '\0')

@@ -66,11 +66,15 @@ bool option_applies(option_id id, command_id command);
 /* Whether help and completions show it. */
 bool option_is_shown(option_id id, command_id command);
 
+enum { ENV_NAME_ROOM = 64 };
+
 typedef enum value_source { FROM_NOWHERE, FROM_ENVIRONMENT, FROM_COMMAND_LINE } value_source;
 
 typedef struct option_value {
     const char *text; /* NULL for a flag; the last one when repeated */
-    int count;        /* 0: not set */
+    char
+        typed[ENV_NAME_ROOM]; /* the name it was given by: "-n", "--n-predict", "CERA_MAX_TOKENS" */
+    int count;                /* 0: not set */
     value_source source;
     int64_t integer;
     uint64_t seed;
@@ -83,6 +87,7 @@ typedef struct cli_args {
     struct {
         option_id id;
         const char *text;
+        char typed[ENV_NAME_ROOM];
     } * repeated; /* [n_repeated] in order: the values of REPEAT options that take one */
     size_t n_repeated;
     const char **positional; /* [n_positional] */
@@ -103,7 +108,6 @@ static inline bool is_set(const cli_args *args, option_id id)
 const char *nearest_command(const char *word);
 
 /* The environment variable of an option: "CERA_MAX_TOKENS". */
-enum { ENV_NAME_ROOM = 64 };
 void option_env_name(option_id id, char out[ENV_NAME_ROOM]);
 
 #endif

@@ -275,6 +275,19 @@ class CpuTest(unittest.TestCase):
                          % answer["threads"])
         self.assertEqual(cera("cpu", "--format", "json").json, answer)
 
+    def test_tier_in_use(self):
+        """CERA_CPU_TIER lowers the tier and never raises it."""
+        order = ["scalar", "avx2", "avx512"]
+        best = cera("cpu", "--json").json["tier"]
+        for tier in order:
+            env = {"CERA_CPU_TIER": tier}
+            want = min(tier, best, key=order.index)
+            self.assertEqual(cera("cpu", "--json", env=env).json["tier"], want)
+            self.assertIn("cpu: tier=%s [" % want, cera("cpu", env=env).out)
+            self.assertIn("cpu: tier=%s [" % want, cera("inspect", TINY, env=env).out)
+            used = cera("run", TINY, "-p", "x", "-n1", "-v", env=env).err
+            self.assertIn("threads | %s | context" % want, used)
+
 
 class BadFilesTest(unittest.TestCase):
     """Files that are wrong in one way each: exit 3, one error that names the fault, no signal."""

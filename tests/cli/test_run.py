@@ -94,6 +94,10 @@ class RunTest(unittest.TestCase):
         self.assertEqual(result.err, "")
         result = cera("run", TINY, "-p", "Once", "-n", "0")
         self.assertEqual((result.code, result.out), (0, ""), result)
+        result = cera("run", TINY, "-p", "Once", "-n", "1", "--ignore-eos")
+        self.assertIn("stopped after 1 token (", result.err)
+        timings = cera("run", TINY, "-p", "Once", "-n", "0", "--format", "json").json["timings"]
+        self.assertIsNone(timings["ttft_ms"])  # there was no first token
         result = cera("run", TINY, "-p", "Once", "-n", "-1", "--ignore-eos", "-c", "20", "--format",
                       "json")
         self.assertEqual(result.json["finish_reason"], "context")

@@ -113,17 +113,24 @@ class UsageTest(unittest.TestCase):
                        "--audio-in"):
             self.assert_error(cera("run", TINY, "-p", "x", option, "y"), 2, option)
         for args in (["-hf", "org/repo"], ["--hf", "org/repo"], ["--bundle-id", "x"]):
-            self.assert_error(cera("run", *args), 2, "downloads are not part of this build")
+            for result in (cera("run", *args), cera(*args, "run")):
+                self.assert_error(result, 2, "downloads are not part of this build",
+                                  "unknown option %s\n" % args[0])
 
     def test_values(self):
         for args, expected in [
                 (["--top-p", "2"], "from 0 to 1"), (["--min-p=-1"], "from 0 to 1"),
-                (["--top-k", "-1"], "from 0 up"), (["--top-k", "4x"], "from 0 up"),
-                (["-n", "-2"], "from -1 up"), (["-n", ""], "whole number"),
+                (["--top-k", "-1"], "from 0 to 2147483647"),
+                (["--top-k", "4x"], "from 0 to 2147483647"),
+                (["-n", "-3"], "from -1 to 2147483647"), (["-n", ""], "whole number"),
                 (["-n", "99999999999999999999"], "whole number"),
                 (["--temperature", "nan"], "finite"), (["--temperature", "inf"], "finite"),
                 (["--temperature", "0x10"], "finite"), (["--temperature", " 1"], "finite"),
-                (["--repetition-penalty", "0"], "above 0"), (["--seed", "-1"], "whole number"),
+                (["--repetition-penalty", "0"], "from 1.17549435e-38 to 3.40282347e+38"),
+                (["--repetition-penalty", "1e-40"], "from 1.17549435e-38 to 3.40282347e+38"),
+                (["--temperature", "1e39"], "from -3.40282347e+38 to 3.40282347e+38"),
+                (["-t", "-2"], "0 to 256"), (["-c", "67108865"], "from 0 to 67108864"),
+                (["--seed", "-1"], "whole number"),
                 (["--seed", "18446744073709551616"], "18446744073709551615"),
                 (["--logprobs", "21"], "0 to 20"), (["-t", "257"], "0 to 256"),
                 (["--kv-cache-keys", "tq3"], "f32, f16"),
@@ -136,6 +143,57 @@ class UsageTest(unittest.TestCase):
                 prompt = [] if args[0] == "--token-ids" else ["-p", "x"]
                 result = cera("run", TINY, *prompt, *args)
                 self.assert_error(result, 2, expected)
+                self.assertTrue(result.err.startswith("cera: error: %s has a value that it does "
+                                                      "not take" % args[0].split("=")[0]), result)
+
+    def test_bounds_can_be_typed_as_they_are_shown(self):
+        for args in (["--repetition-penalty", "1.17549435e-38"],
+                     ["--repetition-penalty", "3.40282347e+38"],
+                     ["--temperature", "-3.40282347e+38"], ["-c", "67108864"],
+                     ["--top-k", "2147483647"]):
+            result = cera("run", TINY, "-p", "x", "-n1", *args)
+            self.assertEqual(result.code, 0, result)
+
+    def test_values_of_other_programs(self):
+        args = ["run", TINY, "-p", "Once", "--seed", "3", "-c", "24", "--ignore-eos", "-q"]
+        self.assertEqual(cera(*args, "-n", "-2").out, cera(*args, "-n", "-1").out)
+        shown = [cera("run", TINY, "-p", "x", "-n1", "-v", "-t", n).err for n in ("-1", "0")]
+        threads = [re.search(r"(\d+) threads", err).group(1) for err in shown]
+        self.assertEqual(threads[0], threads[1])
+        self.assert_error(cera("bench", TINY, "-t", "-1"), 2, "-t has a value")
+
+    def test_errors_name_the_option_as_it_was_typed(self):
+        for args, name, expected in [
+                (["--ctx-size", "99999999"], "--ctx-size", "from 0 to 67108864"),
+                (["--context-size=99999999"], "--context-size", "from 0 to 67108864"),
+                (["--n-predict", "x"], "--n-predict", "whole number"),
+                (["--temp", "x"], "--temp", "finite"),
+                (["--stop", ""], "--stop", "1 to 256 bytes, found 0"),
+                (["--stop", "x" * 257], "--stop", "1 to 256 bytes, found 257"),
+                (["--stop=x"] * 17, "--stop", "at most 16"),
+                (["--logit-bias=1=1"] * 1025, "--logit-bias", "at most 1024"),
+                (["--logit-bias", "5=1", "--logit-bias", "1024=1"], "--logit-bias",
+                 "from 0 to 1023")]:
+            with self.subTest(name=name, expected=expected):
+                result = cera("run", TINY, "-p", "x", *args)
+                self.assert_error(result, 2, expected)
+                self.assertTrue(result.err.startswith("cera: error: %s " % name), result)
+        self.assert_error(cera("bench", TINY, "--prompt-tokens", "x"), 2,
+                          "error: --prompt-tokens has")
+        result = cera("run", TINY, "-p", "x", env={"CERA_TOKEN_IDS": "1,x"})
+        self.assertEqual(result.code, 0, result)
+        self.assert_error(cera("run", TINY, env={"CERA_TOKEN_IDS": "1,x"}), 2,
+                          "error: CERA_TOKEN_IDS has")
+        self.assert_error(cera("run", TINY, env={"CERA_TOKEN_IDS": "1,1024"}), 2,
+                          "error: CERA_TOKEN_IDS names")
+
+    def test_option_before_the_command(self):
+        for args, hint in [(["-m", "X", "run", "-p", "hi"], "cera run -m PATH"),
+                           (["--top-k=3", "logits"], "cera logits --top-k K"),
+                           (["--no-mmap", "inspect"], "cera inspect --no-mmap"),
+                           (["-p", "hi"], "cera run -p TEXT")]:
+            self.assert_error(cera(*args), 2, "option %s stands before the command"
+                              % args[0].split("=")[0], "  try: %s\n" % hint)
 
     def test_forms_of_options(self):
         want = cera("run", TINY, "-p", "Once", "-n", "3", "--temperature", "0").out
@@ -165,6 +223,44 @@ class UsageTest(unittest.TestCase):
                               "/nowhere/model.gguf", "try: ")
             self.assert_error(cera(command, "-m", ROOT, *text), 3)
             self.assert_error(cera(command, "-m", "builtin:huge", *text), 3)
+
+    def test_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def link(name):
+                os.symlink(TINY_FILE, os.path.join(folder, name))
+            commands = [("inspect",), ("tokenize", "-t", "x"), ("run", "-p", "x", "-n1", "-q")]
+            for command in commands:
+                self.assert_error(cera(*command, folder), 3, folder, "found nothing")
+            for name in ("notes.txt", ".hidden.gguf"):
+                link(name)
+            for command in commands:
+                self.assert_error(cera(*command, "-m", folder), 3, "found notes.txt\n")
+            link("b.gguf")
+            for command in commands:
+                for path in (folder, folder + "/"):
+                    result = cera(*command, "-m", path)
+                    self.assertEqual(result.code, 0, result)
+            answer = cera("run", folder, "-p", "x", "-n1", "--format", "json").json
+            self.assertEqual(answer["model"], os.path.join(folder, "b.gguf"))
+            link("a.GGUF")
+            for command in commands:
+                self.assert_error(cera(*command, folder), 2, "found a.GGUF, b.gguf\n",
+                                  "  try: -m %s/a.GGUF" % folder)
+            for i in range(20):
+                link("m%02d.gguf" % i)
+            self.assert_error(cera("inspect", folder), 2, "m07.gguf and 12 more\n")
+
+    def test_path_is_shown_once(self):
+        path = "/nowhere/\x1b[31m\"\\\u009b\n.gguf"
+        for command in ("run", "tokenize", "inspect"):
+            text = [] if command == "inspect" else ["-t" if command == "tokenize" else "-p", "x"]
+            result = cera(command, path, *text)
+            self.assert_error(result, 3, "no such file")
+            self.assertEqual(result.err.count("nowhere"), 1, result)
+            result = cera(command, path, *text, "--format", "json")
+            message = json.loads(result.err)["error"]["message"]
+            self.assertEqual(message.count("nowhere"), 1)
+            self.assertIn(path, message)
 
     def test_not_a_model(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -206,8 +302,24 @@ class UsageTest(unittest.TestCase):
         self.assertEqual(cera(*args, "-n3", env={"CERA_QUIET": "1"}).err, "")
         self.assert_error(cera(*args, env={"CERA_THREADS": "many"}), 2, "CERA_THREADS")
         self.assert_error(cera(*args, env={"CERA_QUIET": "maybe"}), 2, "CERA_QUIET")
-        self.assert_error(cera(*args, env={"CERA_CPU_TIER": "quantum"}), 2, "quantum")
+        for command in (args, ["logits", *args[1:4]], ["embed", *args[1:4]], ["bench", TINY],
+                        ["cpu"], ["inspect", TINY]):
+            self.assert_error(cera(*command, env={"CERA_CPU_TIER": "quantum"}), 2, "CERA_CPU_TIER",
+                              "quantum", "scalar, avx2, avx512")
         self.assertEqual(cera(*args, "-n3", env={"CERA_CPU_TIER": "scalar"}).out, three)
+
+    def test_variables_without_effect(self):
+        names = ["CERA_DECODE_THREADS", "CERA_PREFILL_THREADS", "CERA_PIN"]
+        args = ["run", TINY, "-p", "Once", "-n3", "--top-k=1"]
+        for name in names:
+            result = cera(*args, env={name: "1"})
+            self.assertEqual(result.code, 0, result)
+            self.assertEqual(result.err.count("cera: warning: %s has no effect" % name), 1, result)
+        result = cera(*args, env=dict.fromkeys(names, "1"))
+        self.assertEqual(result.err.count("cera: warning: "), 3, result)
+        self.assertEqual(cera(*args, "-q", env=dict.fromkeys(names, "1")).err, "")
+        self.assertEqual(cera("cpu", env=dict.fromkeys(names, "1")).err, "")
+        self.assertNotIn("warning", cera(*args, env={"CERA_PIN": ""}).err)
 
     # ---- colour ----
 
@@ -234,6 +346,25 @@ class UsageTest(unittest.TestCase):
             with open(path, encoding="utf-8") as f:
                 self.assertIn("Generated tokens: 2", f.read())
             self.assert_error(cera("run", TINY, "-p", "x", "--log-file", folder), 1, folder)
+
+    def test_log_file_is_not_the_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model, link, symlink = (os.path.join(folder, n) for n in ("m.gguf", "a", "b"))
+            with open(TINY_FILE, "rb") as f:
+                content = f.read()
+            with open(model, "wb") as f:
+                f.write(content)
+            os.link(model, link)
+            os.symlink(model, symlink)
+            for named in (model, folder):
+                for log in (model, link, symlink):
+                    for args in (["run", "-p", "x"], ["inspect"], ["tokenize", "-t", "x"]):
+                        result = cera(*args, "-m", named, "--log-file", log)
+                        self.assert_error(result, 2, "--log-file names the model: " + log)
+                        result = cera(*args, named, env={"CERA_LOG_FILE": log})
+                        self.assert_error(result, 2, "CERA_LOG_FILE names the model: " + log)
+            with open(model, "rb") as f:
+                self.assertEqual(f.read(), content)
 
 
 if __name__ == "__main__":
