@@ -57,14 +57,5 @@ static const cr_rule rules[] = {
     CR_TENSOR_VECTOR(FFN_POST_NORM, "blk.%d.post_ffw_norm.weight", EVERY_LAYER, EMBD),
 };
 
-static void layer(const cr_hparams *hp, int i, cr_layer *out)
-{
-    *out = (cr_layer){
-        .mixer = CR_MIXER_ATTENTION,
-        .heads = { hp->n_head, hp->n_head_kv[i], hp->head_dim },
-        .rope = &hp->rope,
-        .window = hp->window[i],
-    };
-}
-
-const cr_arch cr_arch_gemma2 = { "gemma2", read_hparams, layer, rules, CR_COUNT(rules) };
+const cr_arch cr_arch_gemma2 = { "gemma2", read_hparams, cr_layer_attention, rules,
+                                 CR_COUNT(rules) };

@@ -63,12 +63,9 @@ static const cr_rule rules[] = {
 
 static void layer(const cr_hparams *hp, int i, cr_layer *out)
 {
-    *out = (cr_layer){
-        .mixer = CR_MIXER_ATTENTION,
-        .heads = { hp->n_head, hp->n_head_kv[i], hp->head_dim },
-        .rope = hp->window[i] > 0 ? &hp->rope_local : &hp->rope,
-        .window = hp->window[i],
-    };
+    cr_layer_attention(hp, i, out);
+    if (out->window > 0)
+        out->rope = &hp->rope_local;
 }
 
 const cr_arch cr_arch_gemma3 = { "gemma3", read_hparams, layer, rules, CR_COUNT(rules) };

@@ -25,7 +25,6 @@ static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
 
     CR_TRY(cr_keys_rope(keys, CR_ROPE_PAIRS, 10000.0f, &hp->rope));
     CR_TRY(cr_keys_refuse_number(keys, "rope.scaling.finetuned", 1));
-    CR_TRY(cr_keys_refuse_number(keys, "expert_count", 0));
     return cr_keys_refuse_number(keys, "attention.sliding_window", 0);
 }
 
@@ -54,13 +53,5 @@ static const cr_rule rules[] = {
     CR_TENSOR_VECTOR(DOWN_BIAS, "blk.%d.ffn_down.bias", EVERY_LAYER, EMBD, .optional = true),
 };
 
-static void layer(const cr_hparams *hp, int i, cr_layer *out)
-{
-    *out = (cr_layer){
-        .mixer = CR_MIXER_ATTENTION,
-        .heads = { hp->n_head, hp->n_head_kv[i], hp->head_dim },
-        .rope = &hp->rope,
-    };
-}
-
-const cr_arch cr_arch_granite = { "granite", read_hparams, layer, rules, CR_COUNT(rules) };
+const cr_arch cr_arch_granite = { "granite", read_hparams, cr_layer_attention, rules,
+                                  CR_COUNT(rules) };

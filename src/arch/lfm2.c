@@ -20,7 +20,6 @@ static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
     CR_TRY(cr_keys_int(keys, "shortconv.l_cache", CR_OPTIONAL, 2, CR_MAX_TAPS, &hp->n_taps));
 
     CR_TRY(cr_keys_rope(keys, CR_ROPE_HALVES, 0, &hp->rope));
-    CR_TRY(cr_keys_refuse_number(keys, "expert_count", 0));
     return cr_keys_refuse_number(keys, "attention.sliding_window", 0);
 }
 
@@ -51,11 +50,9 @@ static const cr_rule rules[] = {
 
 static void layer(const cr_hparams *hp, int i, cr_layer *out)
 {
-    *out = (cr_layer){
-        .mixer = hp->n_head_kv[i] > 0 ? CR_MIXER_ATTENTION : CR_MIXER_CONV,
-        .heads = { hp->n_head, hp->n_head_kv[i], hp->head_dim },
-        .rope = &hp->rope,
-    };
+    cr_layer_attention(hp, i, out);
+    if (hp->n_head_kv[i] == 0)
+        out->mixer = CR_MIXER_CONV;
 }
 
 const cr_arch cr_arch_lfm2 = { "lfm2", read_hparams, layer, rules, CR_COUNT(rules) };

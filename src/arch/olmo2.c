@@ -16,7 +16,6 @@ static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
     CR_TRY(cr_keys_decoder(keys, 1, hp));
 
     CR_TRY(cr_keys_rope(keys, CR_ROPE_HALVES, 10000.0f, &hp->rope));
-    CR_TRY(cr_keys_refuse_number(keys, "expert_count", 0));
     CR_TRY(cr_keys_windows(keys, 0, 4, hp));
     hp->rope_local = hp->rope;
     hp->rope_local.scaling = CR_ROPE_PLAIN;
@@ -45,12 +44,9 @@ static const cr_rule rules[] = {
 
 static void layer(const cr_hparams *hp, int i, cr_layer *out)
 {
-    *out = (cr_layer){
-        .mixer = CR_MIXER_ATTENTION,
-        .heads = { hp->n_head, hp->n_head_kv[i], hp->head_dim },
-        .rope = hp->window[i] > 0 ? &hp->rope_local : &hp->rope,
-        .window = hp->window[i],
-    };
+    cr_layer_attention(hp, i, out);
+    if (out->window > 0)
+        out->rope = &hp->rope_local;
 }
 
 const cr_arch cr_arch_olmo2 = { "olmo2", read_hparams, layer, rules, CR_COUNT(rules) };

@@ -14,8 +14,7 @@ static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
 {
     CR_TRY(cr_keys_decoder(keys, 1, hp));
     CR_TRY(cr_keys_windows(keys, 0, 0, hp));
-    CR_TRY(cr_keys_rope(keys, CR_ROPE_HALVES, 10000.0f, &hp->rope));
-    return cr_keys_refuse_number(keys, "expert_count", 0);
+    return cr_keys_rope(keys, CR_ROPE_HALVES, 10000.0f, &hp->rope);
 }
 
 static const cr_rule rules[] = {
@@ -40,14 +39,4 @@ static const cr_rule rules[] = {
     CR_TENSOR_MATRIX(DOWN, "blk.%d.ffn_down.weight", EVERY_LAYER, FF, EMBD),
 };
 
-static void layer(const cr_hparams *hp, int i, cr_layer *out)
-{
-    *out = (cr_layer){
-        .mixer = CR_MIXER_ATTENTION,
-        .heads = { hp->n_head, hp->n_head_kv[i], hp->head_dim },
-        .rope = &hp->rope,
-        .window = hp->window[i],
-    };
-}
-
-const cr_arch cr_arch_phi3 = { "phi3", read_hparams, layer, rules, CR_COUNT(rules) };
+const cr_arch cr_arch_phi3 = { "phi3", read_hparams, cr_layer_attention, rules, CR_COUNT(rules) };

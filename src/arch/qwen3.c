@@ -15,9 +15,7 @@ static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
     CR_TRY(cr_keys_decoder(keys, 1, hp));
 
     CR_TRY(cr_keys_rope(keys, CR_ROPE_HALVES, 10000.0f, &hp->rope));
-    CR_TRY(cr_keys_refuse_number(keys, "expert_count", 0));
-    CR_TRY(cr_keys_refuse_number(keys, "attention.sliding_window", 0));
-    return cr_keys_refuse_number(keys, "attention.causal", 1);
+    return cr_keys_refuse_number(keys, "attention.sliding_window", 0);
 }
 
 static const cr_rule rules[] = {
@@ -39,13 +37,4 @@ static const cr_rule rules[] = {
     CR_TENSOR_MATRIX(DOWN, "blk.%d.ffn_down.weight", EVERY_LAYER, FF, EMBD),
 };
 
-static void layer(const cr_hparams *hp, int i, cr_layer *out)
-{
-    *out = (cr_layer){
-        .mixer = CR_MIXER_ATTENTION,
-        .heads = { hp->n_head, hp->n_head_kv[i], hp->head_dim },
-        .rope = &hp->rope,
-    };
-}
-
-const cr_arch cr_arch_qwen3 = { "qwen3", read_hparams, layer, rules, CR_COUNT(rules) };
+const cr_arch cr_arch_qwen3 = { "qwen3", read_hparams, cr_layer_attention, rules, CR_COUNT(rules) };

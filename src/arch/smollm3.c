@@ -13,7 +13,6 @@ static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
     CR_TRY(cr_keys_decoder(keys, 1, hp));
 
     CR_TRY(cr_keys_rope(keys, CR_ROPE_PAIRS, 10000.0f, &hp->rope));
-    CR_TRY(cr_keys_refuse_number(keys, "expert_count", 0));
     return cr_keys_refuse_number(keys, "attention.sliding_window", 0);
 }
 
@@ -36,11 +35,9 @@ static const cr_rule rules[] = {
 
 static void layer(const cr_hparams *hp, int i, cr_layer *out)
 {
-    *out = (cr_layer){
-        .mixer = CR_MIXER_ATTENTION,
-        .heads = { hp->n_head, hp->n_head_kv[i], hp->head_dim },
-        .rope = (i + 1) % STEP == 0 ? NULL : &hp->rope,
-    };
+    cr_layer_attention(hp, i, out);
+    if ((i + 1) % STEP == 0)
+        out->rope = NULL;
 }
 
 const cr_arch cr_arch_smollm3 = { "smollm3", read_hparams, layer, rules, CR_COUNT(rules) };

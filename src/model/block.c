@@ -17,6 +17,16 @@ typedef struct lowering {
     int rope, rope_local; /* the graph's ropes for those of the hyper-parameters */
 } lowering;
 
+void cr_layer_attention(const cr_hparams *hp, int i, cr_layer *out)
+{
+    *out = (cr_layer){
+        .mixer = CR_MIXER_ATTENTION,
+        .heads = { hp->n_head, hp->n_head_kv[i], hp->head_dim },
+        .rope = &hp->rope,
+        .window = hp->window[i],
+    };
+}
+
 static cr_proj proj(const cr_weight *weight, const cr_weight *bias)
 {
     return (cr_proj){ weight, bias };

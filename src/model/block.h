@@ -102,6 +102,9 @@ typedef struct cr_layer {
     int window;            /* positions that it looks at; 0: all */
 } cr_layer;
 
+/* The recipe of a layer with attention, as most architectures have it; others change what it gives. */
+void cr_layer_attention(const cr_hparams *hparams, int layer, cr_layer *out);
+
 /* The rows of a rule table, in the words of the enums above:
  *     CR_TENSOR_MATRIX(Q, "blk.%d.attn_q.weight", EVERY_LAYER, EMBD, Q)
  *     CR_TENSOR_VECTOR(Q_BIAS, "blk.%d.attn_q.bias", EVERY_LAYER, Q, .optional = true) */

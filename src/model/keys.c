@@ -248,6 +248,10 @@ static cera_status read_vocab(const cr_keys *keys, cr_hparams *hp)
 
 cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp)
 {
+    CR_TRY(cr_keys_refuse_number(keys, "expert_count", 0));
+    CR_TRY(cr_keys_refuse_number(keys, "attention.causal", 1));
+    CR_TRY(cr_keys_refuse_number(keys, "attention.clamp_kqv", 0));
+
     CR_TRY(cr_keys_int(keys, "block_count", CR_REQUIRED, 1, CR_MAX_LAYERS, &hp->n_layer));
     CR_TRY(cr_keys_int(keys, "context_length", CR_REQUIRED, 1, CR_MAX_CONTEXT, &hp->n_context));
     CR_TRY(cr_keys_int(keys, "embedding_length", CR_REQUIRED, 1, CR_MAX_WIDTH, &hp->n_embd));

@@ -33,7 +33,7 @@ cera_status cr_keys_rope(const cr_keys *keys, cr_rope_style style, float base, c
 cera_status cr_keys_windows(const cr_keys *keys, int window, int period, cr_hparams *hp);
 
 /* The keys that every decoder has: sizes, heads, context, norm epsilon. The scales become what most
- * have. min_head_kv is 0 where a layer may have no attention. */
+ * have; experts, clamped values and attention in both directions are refused. min_head_kv is 0 where a layer may have no attention. */
 cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp);
 
 /* Refuses a file that asks for something this architecture file does not do: the key may be absent
