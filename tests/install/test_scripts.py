@@ -119,24 +119,35 @@ class Scripts(unittest.TestCase):
                 ([], tiny),
                 (["Once upon a time"], tiny + ["-p", "Once upon a time"]),
                 ([""], tiny + ["-p", ""]),
-                (["-n", "5", "Once"], tiny + ["-n", "5", "-p", "Once"]),
-                (["--stop", "x y", "Once", "-q"], tiny + ["--stop", "x y", "-p", "Once", "-q"]),
-                (["-q", "Once"], tiny + ["-q", "-p", "Once"]),
-                (["--ignore-eos", "Once"], tiny + ["--ignore-eos", "-p", "Once"]),
+                (["-n", "5", "Once"], tiny + ["-p", "Once", "-n", "5"]),
+                (["--stop", "x y", "Once", "-q"], tiny + ["-p", "Once", "--stop", "x y", "-q"]),
+                (["-q", "Once"], tiny + ["-p", "Once", "-q"]),
                 (["--kv-cache-keys", "f32", "Once"],
-                 tiny + ["--kv-cache-keys", "f32", "-p", "Once"]),
-                (["-n5", "Once"], tiny + ["-n5", "-p", "Once"]),
-                (["--max-tokens=5", "Once"], tiny + ["--max-tokens=5", "-p", "Once"]),
+                 tiny + ["-p", "Once", "--kv-cache-keys", "f32"]),
+                (["-n5", "Once"], tiny + ["-p", "Once", "-n5"]),
+                (["--max-tokens=5", "Once"], tiny + ["-p", "Once", "--max-tokens=5"]),
                 (["-p", ""], tiny + ["-p", ""]),
+                (["--file", "x"], tiny + ["--file", "x"]),
                 (["-m", "f.gguf", "-p", "a  b"], ["-m", "f.gguf", "-p", "a  b"]),
-                (["--model=f.gguf", "Once"], ["--model=f.gguf", "-p", "Once"]),
-                (["-m", "f.gguf", "Once"], ["-m", "f.gguf", "-p", "Once"]),
-                (["-hf", "a/b", "Once"], ["-hf", "a/b", "-p", "Once"]),
+                (["--model=f.gguf", "Once"], ["-p", "Once", "--model=f.gguf"]),
+                (["-m", "f.gguf", "Once"], ["-p", "Once", "-m", "f.gguf"]),
+                (["-hf", "a/b", "Once"], ["-p", "Once", "-hf", "a/b"]),
                 (["f.gguf", "-p", "Once"], ["f.gguf", "-p", "Once"]),
                 (["-p", "Once", "f.gguf"], ["-p", "Once", "f.gguf"]),
-                (["Once", "twice"], tiny + ["-p", "Once", "twice"]),
-                (["Once", "--", "-n"], tiny + ["-p", "Once", "--", "-n"])):
+                (["-fx", "f.gguf"], ["-fx", "f.gguf"]),
+                (["-n", "3", "--", "-dash"], tiny + ["-p", "-dash", "-n", "3", "--"]),
+                (["-p", "Once", "--", "-model"], ["-p", "Once", "--", "-model"]),
+                (["Once", "--"], tiny + ["-p", "Once", "--"])):
             self.check_args(given, expected)
+
+    def test_run_two_words(self):
+        for args in (["a", "b"], ["a", "-n", "3", "b"], ["a", "--", "b"], ["--", "a", "b"],
+                     ["-m", "x", "a", "b", "c"]):
+            done = self.start(*args)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done)
+            self.assertEqual(done.stderr.splitlines()[:2],
+                             ["cera: error: unexpected argument b",
+                              "  why: the prompt is one argument, and a is it"])
 
     def test_run_model_of_the_environment(self):
         done = self.start("Once", CERA_MODEL="f.gguf")
