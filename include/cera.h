@@ -253,7 +253,9 @@ typedef struct cera_encode_options {
 CERA_API void cera_encode_options_init(cera_encode_options *options);
 
 /* Encodes n bytes. *ids comes from malloc-like memory of the vocabulary's host: release it with
- * cera_vocab_free_ids. Bytes that are not UTF-8 are kept: decoding gives them back. */
+ * cera_vocab_free_ids. Bytes that are not UTF-8 are kept: decoding gives them back. Where the
+ * vocabulary lacks a byte, its unknown token stands for it; without one the call fails with
+ * CERA_E_UNSUPPORTED naming the byte. */
 CERA_API cera_status cera_vocab_encode(const cera_vocab *vocab, const char *text, size_t n,
                                        const cera_encode_options *options, int32_t **ids,
                                        size_t *n_ids, cera_error *err);

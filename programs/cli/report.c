@@ -192,7 +192,7 @@ static const struct {
     { CERA_E_ARG, EXIT_USAGE, EXIT_USAGE, NULL, NULL },
     { CERA_E_FORMAT, EXIT_MODEL, EXIT_MODEL, "fetch the file again, or convert it again",
       "check the model file" },
-    { CERA_E_UNSUPPORTED, EXIT_MODEL, EXIT_MODEL, "use another model, such as -m builtin:tiny",
+    { CERA_E_UNSUPPORTED, EXIT_MODEL, EXIT_RUNTIME, "use another model, such as -m builtin:tiny",
       NULL },
     { CERA_E_LIMIT, EXIT_MODEL, EXIT_LIMIT, NULL, NULL },
     { CERA_E_IO, EXIT_MODEL, EXIT_RUNTIME, "check the path, or try -m builtin:tiny", NULL },
