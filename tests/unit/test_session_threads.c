@@ -176,7 +176,7 @@ static void a_cancel_ends_an_append_soon(void **state)
 typedef struct storm {
     cera_session *session;
     unsigned calm_us; /* that the undisturbed work takes */
-    atomic_int over;
+    atomic_int has_begun, over;
 } storm;
 
 static void *cancel_on(void *arg)
@@ -187,6 +187,7 @@ static void *cancel_on(void *arg)
         random = random * 1664525u + 1013904223u;
         sleep_us((random >> 8) % s->calm_us);
         cera_session_cancel(s->session);
+        atomic_store(&s->has_begun, 1);
     }
     return NULL;
 }
@@ -199,6 +200,8 @@ static int work_in_storm(cera_session *s, storm *weather, const int32_t *ids, si
     int n_cancelled = 0;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, cancel_on, weather), 0);
+    while (atomic_load(&weather->has_begun) == 0) /* then one cancel at least hits */
+        sleep_us(10);
     for (int i = 0; i < 5; i++) {
         cera_status status = cera_session_append_ids(s, ids, n, NULL);
         if (status == CERA_OK)
