@@ -27,6 +27,8 @@
 enum {
     MAX_K = 8192,
     MAX_ROWS = 11,
+    MAX_PANEL_ROWS = 35, /* of a matrix that meets many columns */
+    MAX_COLUMNS = 20,
     MAX_N = 300, /* of vectors */
     MAX_KEYS = 40,
     GUARD = 16, /* floats around an output */
@@ -296,6 +298,71 @@ static void check_matvec(cr_tier tier, const cr_kernels *scalar, const cr_kernel
     fence_free(&f);
 }
 
+/* A band of columns against scalar matvec, one column at a time; y has gaps between its columns. */
+static void check_matmul_shape(cr_tier tier, cr_type type, cr_matvec *define, cr_matmul *kernel,
+                               const fence *f, size_t n, size_t n_rows, size_t n_x)
+{
+    const cr_type_info *info = cr_type_get(type);
+    const size_t row_bytes = cr_type_bytes(info, n) + (random_below(4) == 0 ? 6 : 0);
+    const size_t n_bytes = row_bytes * (n_rows - 1) + cr_type_bytes(info, n);
+    uint8_t *w = random_bits() & 1 ? fence_end(f, n_bytes) : fence_begin(f);
+    const size_t dice = random_below(8);
+    for (size_t r = 0; r < n_rows; r++)
+        fill_weights(w + r * row_bytes, type, cr_type_bytes(info, n),
+                     dice == 0 ? SCALES_EXTREME : (dice < 3 ? SCALES_ODD : SCALES_PLAIN));
+
+    cr_act x[MAX_COLUMNS];
+    cr_kernels scalar;
+    cr_kernels_get(CR_TIER_SCALAR, &scalar);
+    for (size_t c = 0; c < n_x; c++) {
+        x[c] = act_new(n);
+        fill_acts(&x[c], (acts)random_below(ACTS_COUNT));
+        if (cr_kernels_int8(type))
+            scalar.quantize(&x[c]);
+    }
+    void *scratch = aligned_alloc(64, cr_panel_bytes(n));
+    assert_non_null(scratch);
+
+    enum { STRIDE = MAX_PANEL_ROWS + 2 * GUARD };
+    static float got[MAX_COLUMNS * STRIDE];
+    float want[MAX_PANEL_ROWS];
+    for (size_t i = 0; i < CR_COUNT(got); i++)
+        got[i] = guard_value;
+    kernel(got + GUARD, STRIDE, w, row_bytes, n_rows, x, n_x, scratch);
+    for (size_t c = 0; c < n_x; c++) {
+        define(want, w, row_bytes, n_rows, &x[c]);
+        assert_same(want, got + c * STRIDE + GUARD, n_rows, info->name, tier);
+        guard_check(got + c * STRIDE, n_rows, info->name, tier);
+        free(x[c].f);
+    }
+    free(scratch);
+}
+
+static void check_matmul(cr_tier tier, const cr_kernels *scalar, const cr_kernels *kernels)
+{
+    fence f = fence_new((size_t)MAX_K * 4 * MAX_PANEL_ROWS + 4096);
+    for (size_t t = 0; t < CR_COUNT(types); t++) {
+        const cr_type type = types[t];
+        const size_t step = (size_t)cr_type_get(type)->weights;
+        cr_matmul *kernel = kernels->matmul[type];
+        if (!kernel)
+            continue;
+        for (size_t n_x = 1; n_x <= MAX_COLUMNS; n_x++)
+            check_matmul_shape(tier, type, scalar->matvec[type], kernel, &f,
+                               step * (1 + random_below(2048 / step)),
+                               1 + random_below(MAX_PANEL_ROWS), n_x);
+        for (size_t n_rows = 1; n_rows <= MAX_PANEL_ROWS; n_rows++)
+            check_matmul_shape(tier, type, scalar->matvec[type], kernel, &f,
+                               step * (1 + random_below(1024 / step)), n_rows,
+                               1 + random_below(MAX_COLUMNS));
+        for (size_t n = step; n <= 1280; n += step)
+            check_matmul_shape(tier, type, scalar->matvec[type], kernel, &f, n,
+                               1 + random_below(MAX_PANEL_ROWS), 3);
+        check_matmul_shape(tier, type, scalar->matvec[type], kernel, &f, MAX_K, 18, 9);
+    }
+    fence_free(&f);
+}
+
 /* A row's result must not depend on the rows it is computed with. */
 static void check_matvec_split(cr_tier tier, const cr_kernels *scalar, const cr_kernels *kernels)
 {
@@ -471,6 +538,12 @@ static void test_matvec(void **unused)
 {
     (void)unused;
     for_each_tier(check_matvec);
+}
+
+static void test_matmul(void **unused)
+{
+    (void)unused;
+    for_each_tier(check_matmul);
 }
 
 static void test_matvec_split(void **unused)
@@ -764,12 +837,19 @@ int main(void)
     if (only)
         cmocka_set_test_filter(only);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table_is_full),   cmocka_unit_test(test_act_layout),
-        cmocka_unit_test(test_matvec),          cmocka_unit_test(test_matvec_split),
-        cmocka_unit_test(test_quantize),        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_attention),       cmocka_unit_test(test_scalar_matvec),
-        cmocka_unit_test(test_scalar_quantize), cmocka_unit_test(test_exp),
-        cmocka_unit_test(test_scalar_vectors),  cmocka_unit_test(test_scalar_attention),
+        cmocka_unit_test(test_table_is_full),
+        cmocka_unit_test(test_act_layout),
+        cmocka_unit_test(test_matvec),
+        cmocka_unit_test(test_matvec_split),
+        cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_quantize),
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_scalar_matvec),
+        cmocka_unit_test(test_scalar_quantize),
+        cmocka_unit_test(test_exp),
+        cmocka_unit_test(test_scalar_vectors),
+        cmocka_unit_test(test_scalar_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

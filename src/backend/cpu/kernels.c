@@ -1,6 +1,8 @@
 /* The dispatch table, and the memory layout of a row of activations. */
 #include "backend/cpu/kernels.h"
 
+enum { LEAST_COLUMNS = 4 }; /* that pay for unpacking a panel */
+
 void cr_kernels_get(cr_tier tier, cr_kernels *out)
 {
     *out = (cr_kernels){ 0 };
@@ -21,6 +23,23 @@ bool cr_kernels_int8(cr_type type)
 #undef KERNEL
     };
     return int8[type];
+}
+
+size_t cr_panel_bytes(size_t n)
+{
+    return CR_PANEL_CHAIN_BYTES + (n + CR_ACT_BLOCK - 1) / CR_ACT_BLOCK * CR_PANEL_BLOCK_BYTES;
+}
+
+void cr_kernels_multiply(const cr_kernels *kernels, cr_type type, float *y, size_t y_stride,
+                         const void *w, size_t row_bytes, size_t n_rows, const cr_act *x,
+                         size_t n_x, void *scratch)
+{
+    if (kernels->matmul[type] && n_x >= LEAST_COLUMNS) {
+        kernels->matmul[type](y, y_stride, w, row_bytes, n_rows, x, n_x, scratch);
+        return;
+    }
+    for (size_t c = 0; c < n_x; c++)
+        kernels->matvec[type](y + c * y_stride, w, row_bytes, n_rows, &x[c]);
 }
 
 /* Sizes are in groups of 16 blocks, which keeps every part aligned. */

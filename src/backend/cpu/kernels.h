@@ -25,6 +25,9 @@ enum {
     CR_CHAINS = 16,     /* of a row's sum */
     CR_ACT_BLOCK = 32,  /* activations per int8 scale */
     CR_KEY_CHUNK = 256, /* keys per softmax chunk, cut at absolute multiples */
+    CR_PANEL_ROWS = 16, /* rows that a matmul kernel unpacks at a time */
+    CR_PANEL_CHAIN_BYTES = CR_CHAINS * CR_PANEL_ROWS * 16 * sizeof(float),     /* of 16 columns */
+    CR_PANEL_BLOCK_BYTES = CR_PANEL_ROWS * (CR_ACT_BLOCK + 2 * sizeof(float)), /* 32 of each */
 };
 
 /* One row of activations, as matrix kernels read it.
@@ -58,6 +61,11 @@ cr_act cr_act_at(void *buffer, size_t n);
 /* y[r] = dot(row r of w, x), r in [0, n_rows). w has any alignment. */
 typedef void cr_matvec(float *y, const void *w, size_t row_bytes, size_t n_rows, const cr_act *x);
 
+/* y[c * y_stride + r] = dot(row r of w, x[c]), r in [0, n_rows), c in [0, n_x): the bits of matvec,
+ * column by column. scratch: cr_panel_bytes(x->n), aligned to 64. */
+typedef void cr_matmul(float *y, size_t y_stride, const void *w, size_t row_bytes, size_t n_rows,
+                       const cr_act *x, size_t n_x, void *scratch);
+
 /* Fills x->q, d, sum from x->f. Per block: amax = max |f|; d = amax / 127; id = 1 / d, or 0 when d
  * is 0 or 1 / d is not finite; q = clamp(round half even(f * id), -127, 127). A NaN or an infinity
  * in a block makes its d one, so that it shows in every result. */
@@ -89,6 +97,7 @@ typedef void cr_mix_values(float *o, const float *p, const void *values, size_t 
 /* Keys and values are F16 or F32: index by cr_type. */
 typedef struct cr_kernels {
     cr_matvec *matvec[CR_TYPE_COUNT];
+    cr_matmul *matmul[CR_TYPE_COUNT]; /* NULL: see cr_kernels_multiply */
     cr_quantize *quantize;
     cr_rms_norm *rms_norm;
     cr_gate_mul *gate_mul[CR_GATE_COUNT];
@@ -101,6 +110,15 @@ typedef struct cr_kernels {
 
 /* Whether matrix kernels of the type read int8 activations, x->q, d and sum. The others read x->f. */
 bool cr_kernels_int8(cr_type type);
+
+/* Bytes of scratch for a matmul kernel, rows of n weights. */
+size_t cr_panel_bytes(size_t n);
+
+/* What matmul does, for every type: by its kernel when there is one and enough columns to pay for
+ * unpacking, or else by matvec. */
+void cr_kernels_multiply(const cr_kernels *kernels, cr_type type, float *y, size_t y_stride,
+                         const void *w, size_t row_bytes, size_t n_rows, const cr_act *x,
+                         size_t n_x, void *scratch);
 
 /* The best kernel of each slot at or below the tier. */
 void cr_kernels_get(cr_tier tier, cr_kernels *out);

@@ -69,35 +69,41 @@ static void finish_head(const cr_plan *plan, const cr_op *op, const cr_norm *nor
     rotate(plan, op->u.qkv.rope, row, x);
 }
 
-/* One head of one row: `which` counts query heads, then key heads, then value heads. Queries and
- * keys whose norm is over the row are left as they are, the keys in mid. */
-static void project_head(const cr_plan *plan, const cr_op *op, int which, int row, const cr_act *x,
-                         float *scratch)
+/* One head of a band of rows: `which` counts query heads, then key heads, then value heads. Queries
+ * and keys whose norm is over the row are left as they are, the keys in mid. */
+static void project_head(const cr_plan *plan, const cr_op *op, int worker, int which,
+                         const cr_input *input, cr_band band)
 {
     const cr_heads *heads = &op->u.qkv.heads;
-    size_t dim = (size_t)heads->head_dim;
+    size_t dim = (size_t)heads->head_dim, row_floats = plan->graph->row_floats;
+    float *scratch = cr_plan_scratch(plan, worker);
     bool of_row = op->mid >= 0;
 
     if (which < heads->n_head) {
-        float *q = cr_plan_value(plan, op->out, row) + (size_t)which * dim;
-        cr_plan_project(plan, &op->u.qkv.q, (size_t)which * dim, dim, x, q);
-        if (!of_row)
-            finish_head(plan, op, &op->u.qkv.q_norm, row, q);
+        float *q = cr_plan_value(plan, op->out, band.row) + (size_t)which * dim;
+        cr_plan_project(plan, worker, &op->u.qkv.q, (size_t)which * dim, dim, input, band, q,
+                        row_floats);
+        for (int i = 0; i < band.n && !of_row; i++)
+            finish_head(plan, op, &op->u.qkv.q_norm, band.row + i, q + (size_t)i * row_floats);
         return;
     }
     which -= heads->n_head;
-    if (which < heads->n_head_kv) {
-        float *k = of_row ? cr_plan_value(plan, op->mid, row) + (size_t)which * dim : scratch;
-        cr_plan_project(plan, &op->u.qkv.k, (size_t)which * dim, dim, x, k);
-        if (of_row)
-            return;
-        finish_head(plan, op, &op->u.qkv.k_norm, row, k);
-        remember(plan, op, row, which, k, false);
+    bool is_value = which >= heads->n_head_kv;
+    if (is_value)
+        which -= heads->n_head_kv;
+    const cr_proj *proj = is_value ? &op->u.qkv.v : &op->u.qkv.k;
+    if (of_row && !is_value) {
+        float *k = cr_plan_value(plan, op->mid, band.row) + (size_t)which * dim;
+        cr_plan_project(plan, worker, proj, (size_t)which * dim, dim, input, band, k, row_floats);
         return;
     }
-    which -= heads->n_head_kv;
-    cr_plan_project(plan, &op->u.qkv.v, (size_t)which * dim, dim, x, scratch);
-    remember(plan, op, row, which, scratch, true);
+    cr_plan_project(plan, worker, proj, (size_t)which * dim, dim, input, band, scratch, dim);
+    for (int i = 0; i < band.n; i++) {
+        float *x = scratch + (size_t)i * dim;
+        if (!is_value)
+            finish_head(plan, op, &op->u.qkv.k_norm, band.row + i, x);
+        remember(plan, op, band.row + i, which, x, is_value);
+    }
 }
 
 /* The norms over all heads of a row, and what comes after them. */
@@ -125,14 +131,11 @@ void cr_op_norm_qkv(cr_plan *plan, const cr_op *op, int worker)
     bool quantized = cr_proj_quantized(&op->u.qkv.q) || cr_proj_quantized(&op->u.qkv.k) ||
                      cr_proj_quantized(&op->u.qkv.v);
     cr_input input = cr_plan_input(plan, worker, op->in, &op->u.qkv.norm, NULL, n_rows, quantized);
-    float *scratch = cr_plan_scratch(plan, worker);
     size_t n_heads = (size_t)(op->u.qkv.heads.n_head + 2 * op->u.qkv.heads.n_head_kv), begin, end;
     cr_pool_share(plan->backend->pool, worker, n_heads, 1, &begin, &end);
     for (size_t which = begin; which < end && !cr_plan_stopped(plan); which++) {
-        for (int row = 0; row < n_rows; row++) {
-            cr_act x = cr_input_row(&input, row);
-            project_head(plan, op, (int)which, row, &x, scratch);
-        }
+        for (int row = 0; row < n_rows; row += CR_BAND)
+            project_head(plan, op, worker, (int)which, &input, cr_band_at(row, n_rows));
     }
     if (op->mid < 0)
         return;

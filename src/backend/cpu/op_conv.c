@@ -16,7 +16,7 @@ typedef struct conv_tile {
     const cr_op *op;
     size_t first, n; /* channels */
     size_t n_taps, n_embd;
-    float *parts; /* [3][CR_TILE]: b, c, x */
+    float *parts; /* [3][CR_BAND][CR_TILE]: b, c, x */
     float *window;
 } conv_tile;
 
@@ -34,10 +34,12 @@ static void save_state(const conv_tile *tile, float *state)
                tile->n * sizeof *state);
 }
 
-static void convolve(const conv_tile *tile, float *out)
+/* Row i of the band. */
+static void convolve(const conv_tile *tile, int i_row, float *out)
 {
     const float *taps = cr_weight_f32(tile->op->u.conv.taps) + tile->first * tile->n_taps;
-    const float *b = tile->parts, *c = b + CR_TILE, *x = c + CR_TILE;
+    const float *b = tile->parts + (size_t)i_row * CR_TILE;
+    const float *c = b + CR_BAND * CR_TILE, *x = c + CR_BAND * CR_TILE;
     float *newest = tile->window + (tile->n_taps - 1) * CR_TILE;
     for (size_t i = 0; i < tile->n; i++) {
         newest[i] = b[i] * x[i];
@@ -49,20 +51,24 @@ static void convolve(const conv_tile *tile, float *out)
     memmove(tile->window, tile->window + CR_TILE, (tile->n_taps - 1) * CR_TILE * sizeof *b);
 }
 
-static void run_tile(cr_plan *plan, const conv_tile *tile, const cr_input *input)
+static void run_tile(cr_plan *plan, int worker, const conv_tile *tile, const cr_input *input)
 {
     const cr_op *op = tile->op;
     const cr_state *state = &plan->graph->states[op->u.conv.state];
     int row = 0;
+    cr_band band = { 0 };
     for (int s = 0; s < plan->batch->n_seqs; s++) {
         const cr_batch_seq *seq = &plan->batch->seqs[s];
         load_state(tile, seq->state_in + state->offset);
         for (int i = 0; i < seq->n_rows; i++, row++) {
-            cr_act x = cr_input_row(input, row);
-            for (size_t part = 0; part < 3; part++)
-                cr_plan_project(plan, &op->u.conv.in, part * tile->n_embd + tile->first, tile->n,
-                                &x, tile->parts + part * CR_TILE);
-            convolve(tile, cr_plan_value(plan, op->out, row) + tile->first);
+            if (row == band.row + band.n) {
+                band = cr_band_at(row, plan->batch->n_rows);
+                for (size_t part = 0; part < 3; part++)
+                    cr_plan_project(plan, worker, &op->u.conv.in, part * tile->n_embd + tile->first,
+                                    tile->n, input, band, tile->parts + part * CR_BAND * CR_TILE,
+                                    CR_TILE);
+            }
+            convolve(tile, row - band.row, cr_plan_value(plan, op->out, row) + tile->first);
         }
         save_state(tile, seq->state_out + state->offset);
     }
@@ -78,12 +84,12 @@ void cr_op_conv_in(cr_plan *plan, const cr_op *op, int worker)
         .n_taps = op->u.conv.taps->n_cols,
         .n_embd = plan->graph->n_embd,
         .parts = scratch,
-        .window = scratch + 3 * CR_TILE,
+        .window = scratch + 3 * CR_BAND * CR_TILE,
     };
     size_t begin, end;
     cr_pool_share(plan->backend->pool, worker, tile.n_embd, 16, &begin, &end);
     for (tile.first = begin; tile.first < end && !cr_plan_stopped(plan); tile.first += CR_TILE) {
         tile.n = CR_MIN(end - tile.first, (size_t)CR_TILE);
-        run_tile(plan, &tile, &input);
+        run_tile(plan, worker, &tile, &input);
     }
 }

@@ -59,16 +59,17 @@ void cr_op_residual(cr_plan *plan, const cr_op *op, int worker)
     share(plan, worker, proj->weight->n_rows, 16, &begin, &end);
     for (size_t first = begin; first < end && !cr_plan_stopped(plan); first += CR_TILE) {
         size_t n = CR_MIN(end - first, (size_t)CR_TILE);
-        for (int row = 0; row < n_rows; row++) {
-            cr_act x = cr_input_row(&input, row);
+        for (int row = 0; row < n_rows; row += CR_BAND) {
+            cr_band band = cr_band_at(row, n_rows);
             if (normed) {
-                cr_plan_project(plan, proj, first, n, &x,
-                                cr_plan_value(plan, op->mid, row) + first);
+                cr_plan_project(plan, worker, proj, first, n, &input, band,
+                                cr_plan_value(plan, op->mid, row) + first, plan->graph->row_floats);
                 continue;
             }
-            cr_plan_project(plan, proj, first, n, &x, y);
-            plan->kernels->add_scaled(cr_plan_value(plan, op->out, row) + first, y,
-                                      op->u.residual.scale, n);
+            cr_plan_project(plan, worker, proj, first, n, &input, band, y, CR_TILE);
+            for (int i = 0; i < band.n; i++)
+                plan->kernels->add_scaled(cr_plan_value(plan, op->out, row + i) + first,
+                                          y + (size_t)i * CR_TILE, op->u.residual.scale, n);
         }
     }
     if (normed) {
@@ -85,16 +86,18 @@ void cr_op_norm_gate_up(cr_plan *plan, const cr_op *op, int worker)
     cr_input input = cr_plan_input(plan, worker, op->in, &op->u.gate_up.norm, NULL, n_rows,
                                    cr_proj_quantized(gate) || cr_proj_quantized(up));
     cr_gate_mul *gate_mul = plan->kernels->gate_mul[op->u.gate_up.function];
-    float *g = cr_plan_scratch(plan, worker), *u = g + CR_TILE;
+    float *g = cr_plan_scratch(plan, worker), *u = g + CR_BAND * CR_TILE;
     size_t begin, end;
     share(plan, worker, gate->weight->n_rows, 16, &begin, &end);
     for (size_t first = begin; first < end && !cr_plan_stopped(plan); first += CR_TILE) {
         size_t n = CR_MIN(end - first, (size_t)CR_TILE);
-        for (int row = 0; row < n_rows; row++) {
-            cr_act x = cr_input_row(&input, row);
-            cr_plan_project(plan, gate, first, n, &x, g);
-            cr_plan_project(plan, up, first, n, &x, u);
-            gate_mul(cr_plan_value(plan, op->out, row) + first, g, u, n);
+        for (int row = 0; row < n_rows; row += CR_BAND) {
+            cr_band band = cr_band_at(row, n_rows);
+            cr_plan_project(plan, worker, gate, first, n, &input, band, g, CR_TILE);
+            cr_plan_project(plan, worker, up, first, n, &input, band, u, CR_TILE);
+            for (int i = 0; i < band.n; i++)
+                gate_mul(cr_plan_value(plan, op->out, row + i) + first, g + (size_t)i * CR_TILE,
+                         u + (size_t)i * CR_TILE, n);
         }
     }
 }
@@ -123,10 +126,11 @@ void cr_op_head(cr_plan *plan, const cr_op *op, int worker)
     share(plan, worker, n_vocab, 16, &begin, &end);
     for (size_t first = begin; first < end && !cr_plan_stopped(plan); first += CR_TILE) {
         size_t n = CR_MIN(end - first, (size_t)CR_TILE);
+        for (int i = 0; i < batch->n_logits; i += CR_BAND)
+            cr_plan_project(plan, worker, proj, first, n, &input, cr_band_at(i, batch->n_logits),
+                            batch->logits + (size_t)i * n_vocab + first, n_vocab);
         for (int i = 0; i < batch->n_logits; i++) {
-            cr_act x = cr_input_row(&input, i);
             float *logits = batch->logits + (size_t)i * n_vocab + first;
-            cr_plan_project(plan, proj, first, n, &x, logits);
             scale_all(logits, op->u.head.scale, n);
             if (op->u.head.cap > 0)
                 plan->kernels->soft_cap(logits, op->u.head.cap, n);

@@ -21,6 +21,19 @@ float *cr_plan_scratch(const cr_plan *plan, int worker)
     return (float *)(void *)(local + CR_LOCAL_ROWS * plan->act_bytes);
 }
 
+/* [CR_BAND], of the worker alone. Not on the stack, where compilers that clear variables would clear
+ * all of it for each tile of a single row. */
+static cr_act *band_rows(const cr_plan *plan, int worker)
+{
+    return (cr_act *)(void *)(cr_plan_scratch(plan, worker) + plan->scratch_floats);
+}
+
+/* Bytes for matmul kernels, of the worker alone. */
+static void *panel_of(const cr_plan *plan, int worker)
+{
+    return band_rows(plan, worker) + CR_BAND;
+}
+
 bool cr_plan_stopped(cr_plan *plan)
 {
     const atomic_int *cancel = plan->batch->cancel;
@@ -82,16 +95,21 @@ cr_input cr_plan_input(cr_plan *plan, int worker, int in, const cr_norm *norm, c
     return input;
 }
 
-void cr_plan_project(const cr_plan *plan, const cr_proj *proj, size_t first, size_t n,
-                     const cr_act *x, float *y)
+void cr_plan_project(const cr_plan *plan, int worker, const cr_proj *proj, size_t first, size_t n,
+                     const cr_input *input, cr_band band, float *y, size_t y_stride)
 {
     const cr_weight *w = proj->weight;
-    plan->kernels->matvec[w->type](y, w->data + first * w->row_bytes, w->row_bytes, n, x);
-    if (proj->bias) {
-        const float *bias = cr_weight_f32(proj->bias) + first;
-        for (size_t i = 0; i < n; i++)
-            y[i] += bias[i];
-    }
+    cr_act *x = band_rows(plan, worker);
+    for (int i = 0; i < band.n; i++)
+        x[i] = cr_input_row(input, band.row + i);
+    cr_kernels_multiply(plan->kernels, w->type, y, y_stride, w->data + first * w->row_bytes,
+                        w->row_bytes, n, x, (size_t)band.n, panel_of(plan, worker));
+    if (!proj->bias)
+        return;
+    const float *bias = cr_weight_f32(proj->bias) + first;
+    for (int i = 0; i < band.n; i++)
+        for (size_t r = 0; r < n; r++)
+            y[(size_t)i * y_stride + r] += bias[r];
 }
 
 /* ---- making a plan ----------------------------------------------------------------------- */
@@ -115,15 +133,15 @@ static size_t widest_rope(const cr_graph *graph)
 /* The most floats that an op wants beside the shared buffers. */
 static size_t scratch_floats(const cr_graph *graph)
 {
-    size_t most = 4 * CR_TILE;
+    size_t most = 2 * CR_BAND * CR_TILE;
     for (int i = 0; i < graph->n_ops; i++) {
         const cr_op *op = &graph->ops[i];
         if (op->kind == CR_OP_NORM_QKV)
-            most = CR_MAX(most, (size_t)op->u.qkv.heads.head_dim);
+            most = CR_MAX(most, CR_BAND * (size_t)op->u.qkv.heads.head_dim);
         if (op->kind == CR_OP_ATTEND)
             most = CR_MAX(most, CR_KEY_CHUNK + (size_t)op->u.attend.heads.head_dim);
         if (op->kind == CR_OP_CONV_IN)
-            most = CR_MAX(most, (3 + op->u.conv.taps->n_cols) * CR_TILE);
+            most = CR_MAX(most, (3 * CR_BAND + op->u.conv.taps->n_cols) * CR_TILE);
     }
     return (most + 15) / 16 * 16;
 }
@@ -177,8 +195,8 @@ static cera_status plan_new(cr_backend *backend, const cr_graph *graph,
     plan->act_bytes = cr_act_bytes(widest_value(graph));
     plan->turn_floats = widest_rope(graph);
     plan->scratch_floats = scratch_floats(graph);
-    plan->local_bytes = CR_LOCAL_ROWS * plan->act_bytes + plan->scratch_floats * sizeof(float);
-    plan->local_bytes = (plan->local_bytes + 63) / 64 * 64;
+    plan->local_bytes = CR_LOCAL_ROWS * plan->act_bytes + plan->scratch_floats * sizeof(float) +
+                        CR_BAND * sizeof(cr_act) + cr_panel_bytes(widest_value(graph));
 
     plan_sizes sizes = { 0 };
     bool made = measure(plan, &sizes);

@@ -6,7 +6,7 @@
  *
  *     values   [max_rows][graph->row_floats]     activations, shared
  *     shared   [max_rows] cr_act                 an op's input rows as matrix kernels read them
- *     local    per worker: CR_LOCAL_ROWS cr_act and some floats */
+ *     local    per worker: CR_LOCAL_ROWS cr_act, some floats, and a panel for matmul kernels */
 #ifndef CR_CPU_PLAN_H
 #define CR_CPU_PLAN_H
 
@@ -16,7 +16,8 @@
 
 enum {
     CR_LOCAL_ROWS = 4, /* up to here every worker prepares all input rows itself: no barrier */
-    CR_TILE = 64,      /* output rows that one worker computes at a time */
+    CR_TILE = 64,      /* output rows that one worker computes at a time ... */
+    CR_BAND = 128,     /* ... for so many rows of the batch */
 };
 
 struct cr_backend {
@@ -98,9 +99,20 @@ static inline bool cr_proj_quantized(const cr_proj *proj)
     return cr_kernels_int8(proj->weight->type);
 }
 
-/* y[0, n) = rows [first, first + n) of proj times x. */
-void cr_plan_project(const cr_plan *plan, const cr_proj *proj, size_t first, size_t n,
-                     const cr_act *x, float *y);
+/* Rows [row, row + n) of an input, which are projected together: up to CR_BAND. */
+typedef struct cr_band {
+    int row, n;
+} cr_band;
+
+/* The band at `row` of n_rows rows. */
+static inline cr_band cr_band_at(int row, int n_rows)
+{
+    return (cr_band){ row, CR_MIN(n_rows - row, CR_BAND) };
+}
+
+/* y[i * y_stride + r] = row first + r of proj times row band.row + i of the input, r in [0, n). */
+void cr_plan_project(const cr_plan *plan, int worker, const cr_proj *proj, size_t first, size_t n,
+                     const cr_input *input, cr_band band, float *y, size_t y_stride);
 
 /* The ops. Each is called by every worker. */
 typedef void cr_op_run(cr_plan *plan, const cr_op *op, int worker);

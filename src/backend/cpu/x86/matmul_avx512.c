@@ -1,0 +1,395 @@
+/* Matrix times many columns, rows of a batch: types with a line at the end. The bits are those of
+ * matvec.
+ *
+ * Here a lane is a row. Sixteen rows become a panel once: bytes without sign, four neighbours of a
+ * row in a lane, and the scales as floats. Then groups of columns pass over it, which stays in
+ * L1 or L2. One block of one column is eight products with its activations, four at a time in all
+ * lanes, and one FMA into the group's chain:
+ *
+ *     chain[b % 16][column][row] = fma(sum, d[row] * d[column], ...)
+ *
+ * Columns do not wait for each other: eight of them hide the latency of the products. */
+#include "backend/cpu/x86/avx512.h"
+
+#include <string.h>
+
+enum {
+    PANEL = CR_PANEL_ROWS,
+    GROUP = 8, /* columns; their chains take 8 KiB */
+};
+
+typedef struct panel_block {
+    __m512i w[8]; /* [32 / 4][row][4]: weight plus the type's offset */
+    __m512 d, m;  /* [row] */
+} panel_block;
+
+_Static_assert(sizeof(panel_block) == CR_PANEL_BLOCK_BYTES, "cr_panel_bytes");
+_Static_assert(CR_CHAINS *GROUP * sizeof(__m512) <= CR_PANEL_CHAIN_BYTES, "cr_panel_bytes");
+
+/* Sixteen rows; the last one again in place of those that do not exist. */
+typedef struct rows16 {
+    const uint8_t *p[PANEL];
+} rows16;
+
+typedef void panel_fill(panel_block *to, const rows16 *r, size_t n_blocks);
+
+CR_INLINE rows16 rows16_at(const void *w, size_t row_bytes, size_t i, size_t n_rows)
+{
+    rows16 r;
+    for (size_t k = 0; k < PANEL; k++)
+        r.p[k] = (const uint8_t *)w + CR_MIN(i + k, n_rows - 1) * row_bytes;
+    return r;
+}
+
+/* ---- filling a panel ---- */
+
+/* Row k, k + 4, k + 8 and k + 12: 16 bytes of each. */
+CR_INLINE __m512i load_every_fourth(const rows16 *r, int k, size_t at)
+{
+    const __m128i a = _mm_loadu_si128((const __m128i *)(r->p[k] + at));
+    const __m128i b = _mm_loadu_si128((const __m128i *)(r->p[k + 4] + at));
+    const __m128i c = _mm_loadu_si128((const __m128i *)(r->p[k + 8] + at));
+    const __m128i d = _mm_loadu_si128((const __m128i *)(r->p[k + 12] + at));
+    const __m256i ab = _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
+    const __m256i cd = _mm256_inserti128_si256(_mm256_castsi128_si256(c), d, 1);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(ab), cd, 1);
+}
+
+/* 16 bytes of each row: to[k] gets bytes 4 k to 4 k + 3 of all. */
+CR_INLINE void transpose(__m512i to[4], const rows16 *r, size_t at)
+{
+    const __m512i s0 = load_every_fourth(r, 0, at), s1 = load_every_fourth(r, 1, at);
+    const __m512i s2 = load_every_fourth(r, 2, at), s3 = load_every_fourth(r, 3, at);
+    const __m512i low01 = _mm512_unpacklo_epi32(s0, s1), high01 = _mm512_unpackhi_epi32(s0, s1);
+    const __m512i low23 = _mm512_unpacklo_epi32(s2, s3), high23 = _mm512_unpackhi_epi32(s2, s3);
+    to[0] = _mm512_unpacklo_epi64(low01, low23);
+    to[1] = _mm512_unpackhi_epi64(low01, low23);
+    to[2] = _mm512_unpacklo_epi64(high01, high23);
+    to[3] = _mm512_unpackhi_epi64(high01, high23);
+}
+
+/* Four bytes of each row. */
+CR_INLINE __m512i load_dwords(const rows16 *r, size_t at)
+{
+    _Alignas(64) uint32_t dwords[PANEL];
+    for (size_t k = 0; k < PANEL; k++)
+        memcpy(&dwords[k], r->p[k] + at, sizeof dwords[k]);
+    return _mm512_load_si512(dwords);
+}
+
+/* The lower words of the lanes, as halves, become floats. */
+CR_INLINE __m512 low_halves(__m512i dwords)
+{
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(dwords));
+}
+
+CR_INLINE __m512i low_nibbles(__m512i pairs)
+{
+    return _mm512_and_si512(pairs, _mm512_set1_epi8(15));
+}
+
+CR_INLINE __m512i high_nibbles(__m512i pairs)
+{
+    return low_nibbles(_mm512_srli_epi16(pairs, 4));
+}
+
+/* [d][32 bytes] */
+static void fill_q8_0(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        __m512i t[8];
+        transpose(t, r, 34 * b + 2);
+        transpose(t + 4, r, 34 * b + 18);
+        for (int k = 0; k < 8; k++)
+            to->w[k] = _mm512_xor_si512(t[k], _mm512_set1_epi8(-128));
+        to->d = low_halves(load_dwords(r, 34 * b));
+    }
+}
+
+CR_INLINE void fill_nibbles(panel_block *to, const rows16 *r, size_t at)
+{
+    __m512i t[4];
+    transpose(t, r, at);
+    for (int k = 0; k < 4; k++) {
+        to->w[k] = low_nibbles(t[k]);
+        to->w[k + 4] = high_nibbles(t[k]);
+    }
+}
+
+/* [d][16 bytes] */
+static void fill_q4_0(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        fill_nibbles(to, r, 18 * b + 2);
+        to->d = low_halves(load_dwords(r, 18 * b));
+    }
+}
+
+/* [d][m][16 bytes] */
+static void fill_q4_1(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        const __m512i dm = load_dwords(r, 20 * b);
+        fill_nibbles(to, r, 20 * b + 4);
+        to->d = low_halves(dm);
+        to->m = low_halves(_mm512_srli_epi32(dm, 16));
+    }
+}
+
+/* Adds bits 4 k to 4 k + 3 of each lane of top to its four nibbles, as their fifth bits. */
+CR_INLINE __m512i add_fifth(__m512i nibbles, __m512i top, int k)
+{
+    /* Of two lanes at a time, byte j takes the eight bits from 4 k + j - 4. */
+    const __m512i from =
+        _mm512_add_epi8(_mm512_set1_epi64(0x1f1e1d1c3f3e3d3c), _mm512_set1_epi8((char)(4 * k)));
+    return and_or(_mm512_multishift_epi64_epi8(from, top), _mm512_set1_epi8(16), nibbles);
+}
+
+/* [d][4 bytes of fifth bits][16 bytes] */
+static void fill_q5_0(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        const __m512i top = load_dwords(r, 22 * b + 2);
+        fill_nibbles(to, r, 22 * b + 6);
+        for (int k = 0; k < 8; k++)
+            to->w[k] = add_fifth(to->w[k], top, k);
+        to->d = low_halves(load_dwords(r, 22 * b));
+    }
+}
+
+/* [d][m][4 bytes of fifth bits][16 bytes] */
+static void fill_q5_1(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        const __m512i dm = load_dwords(r, 24 * b), top = load_dwords(r, 24 * b + 4);
+        fill_nibbles(to, r, 24 * b + 8);
+        for (int k = 0; k < 8; k++)
+            to->w[k] = add_fifth(to->w[k], top, k);
+        to->d = low_halves(dm);
+        to->m = low_halves(_mm512_srli_epi32(dm, 16));
+    }
+}
+
+/* Byte k of each lane as a float, times scale. */
+CR_INLINE __m512 scaled_byte(__m512i bytes, int k, __m512 scale)
+{
+    const __m512i shifted = _mm512_srl_epi32(bytes, _mm_cvtsi32_si128(8 * k));
+    const __m512i byte = _mm512_and_si512(shifted, _mm512_set1_epi32(255));
+    return _mm512_mul_ps(scale, _mm512_cvtepi32_ps(byte));
+}
+
+/* [d][dmin][12 bytes of scales] of a super-block. The first four scales and minima are six bits of
+ * a byte each; the others have their low four bits in the last four bytes and the upper two on top
+ * of the first ones. */
+CR_INLINE void fill_k_scales(panel_block to[8], const rows16 *r, size_t at)
+{
+    const __m512i six = _mm512_set1_epi8(63), two = _mm512_set1_epi8(48);
+    const __m512i dm = load_dwords(r, at), s = load_dwords(r, at + 4), m = load_dwords(r, at + 8);
+    const __m512i low = load_dwords(r, at + 12);
+    const __m512i minus = _mm512_xor_si512(dm, _mm512_set1_epi32(INT32_MIN)); /* -dmin */
+    const __m512 d = low_halves(dm), minus_dmin = low_halves(_mm512_srli_epi32(minus, 16));
+    const __m512i scales[2] = {
+        _mm512_and_si512(s, six),
+        and_or(_mm512_srli_epi16(s, 2), two, low_nibbles(low)),
+    };
+    const __m512i minima[2] = {
+        _mm512_and_si512(m, six),
+        and_or(_mm512_srli_epi16(m, 2), two, high_nibbles(low)),
+    };
+    for (int b = 0; b < 8; b++) {
+        to[b].d = scaled_byte(scales[b / 4], b % 4, d);
+        to[b].m = scaled_byte(minima[b / 4], b % 4, minus_dmin);
+    }
+}
+
+/* 32 bytes of each row: low nibbles to one block, high ones to another. */
+CR_INLINE void fill_two(panel_block *low, panel_block *high, const rows16 *r, size_t at)
+{
+    __m512i t[8];
+    transpose(t, r, at);
+    transpose(t + 4, r, at + 16);
+    for (int k = 0; k < 8; k++) {
+        low->w[k] = low_nibbles(t[k]);
+        high->w[k] = high_nibbles(t[k]);
+    }
+}
+
+/* [scales, 16 bytes][4][32 bytes] */
+static void fill_q4_k(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
+        fill_k_scales(to, r, 144 * super);
+        for (size_t pair = 0; pair < 4; pair++)
+            fill_two(&to[2 * pair], &to[2 * pair + 1], r, 144 * super + 16 + 32 * pair);
+    }
+}
+
+/* [scales, 16 bytes][32 bytes: bit b is block b's fifth][4][32 bytes] */
+static void fill_q5_k(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
+        __m512i top[8];
+        transpose(top, r, 176 * super + 16);
+        transpose(top + 4, r, 176 * super + 32);
+        fill_k_scales(to, r, 176 * super);
+        for (size_t pair = 0; pair < 4; pair++)
+            fill_two(&to[2 * pair], &to[2 * pair + 1], r, 176 * super + 48 + 32 * pair);
+        for (int b = 0; b < 8; b++)
+            for (int k = 0; k < 8; k++) {
+                const __m512i turned = _mm512_rorv_epi32(top[k], _mm512_set1_epi32(b - 4));
+                to[b].w[k] = and_or(turned, _mm512_set1_epi8(16), to[b].w[k]);
+            }
+    }
+}
+
+/* [2][64 bytes low][2][32 bytes high][2][8 scales][d], 210 bytes. m gets a block's two scales, as
+ * words. */
+static void fill_q6_k(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t super = 0; super < n_blocks / 8; super++)
+        for (size_t half = 0; half < 2; half++, to += 4) {
+            const size_t at = 210 * super, scale = at + 192 + 8 * half;
+            __m512i top[8];
+            transpose(top, r, at + 128 + 32 * half);
+            transpose(top + 4, r, at + 144 + 32 * half);
+            fill_two(&to[0], &to[2], r, at + 64 * half);
+            fill_two(&to[1], &to[3], r, at + 64 * half + 32);
+            /* The last word is not the first one of a dword that exists. */
+            const __m512 d = low_halves(_mm512_srli_epi32(load_dwords(r, at + 206), 16));
+            const __m512i scales[2] = { load_dwords(r, scale), load_dwords(r, scale + 4) };
+            for (int b = 0; b < 4; b++) {
+                for (int k = 0; k < 8; k++) {
+                    const __m512i turned = _mm512_rorv_epi32(top[k], _mm512_set1_epi32(2 * b - 4));
+                    to[b].w[k] = and_or(turned, _mm512_set1_epi8(48), to[b].w[k]);
+                }
+                const __m512i pair = _mm512_srl_epi32(scales[b / 2], _mm_cvtsi32_si128(b % 2 * 16));
+                const __m512i first = _mm512_srai_epi32(_mm512_slli_epi32(pair, 24), 24);
+                const __m512i second = _mm512_srai_epi32(_mm512_slli_epi32(pair, 16), 24);
+                to[b].m = _mm512_castsi512_ps(
+                    _mm512_mask_blend_epi16(0xaaaaaaaa, first, _mm512_slli_epi32(second, 16)));
+                to[b].d = d;
+            }
+        }
+}
+
+/* ---- a panel times a group of columns ---- */
+
+/* Four activations, to all lanes. */
+CR_INLINE __m512i four(const int8_t *q)
+{
+    int32_t bytes;
+    memcpy(&bytes, q, sizeof bytes);
+    return _mm512_set1_epi32(bytes);
+}
+
+/* How a type's bytes become weights. */
+typedef struct weights {
+    panel_fill *fill;
+    short offset; /* a byte is so much more than the weight */
+    bool minima;  /* m is a minimum */
+    bool groups;  /* m has the integer scales of a block's halves */
+} weights;
+
+CR_INLINE __m512i dot_half(__m512i sum, const __m512i w[4], const int8_t *q)
+{
+    sum = _mm512_dpbusd_epi32(sum, w[0], four(q));
+    sum = _mm512_dpbusd_epi32(sum, w[1], four(q + 4));
+    sum = _mm512_dpbusd_epi32(sum, w[2], four(q + 8));
+    return _mm512_dpbusd_epi32(sum, w[3], four(q + 12));
+}
+
+/* The integer sum of one block of one column. sums: of the activations of both halves, as words. */
+CR_INLINE __m512i dot_block(const panel_block *panel, const int8_t *q, __m512i sums,
+                            const weights *type)
+{
+    if (type->groups) {
+        const __m512i scales = _mm512_castps_si512(panel->m);
+        const __m512i scale0 = _mm512_srai_epi32(_mm512_slli_epi32(scales, 16), 16);
+        const __m512i scale1 = _mm512_srai_epi32(scales, 16);
+        const __m512i dot0 = dot_half(_mm512_setzero_si512(), panel->w, q);
+        const __m512i dot1 = dot_half(_mm512_setzero_si512(), panel->w + 4, q + 64);
+        const __m512i offset =
+            _mm512_mullo_epi32(_mm512_madd_epi16(scales, sums), _mm512_set1_epi32(type->offset));
+        return _mm512_sub_epi32(
+            _mm512_add_epi32(_mm512_mullo_epi32(dot0, scale0), _mm512_mullo_epi32(dot1, scale1)),
+            offset);
+    }
+    __m512i sum = _mm512_setzero_si512();
+    if (type->offset != 0)
+        sum = _mm512_madd_epi16(sums, _mm512_set1_epi16((short)-type->offset));
+    return dot_half(dot_half(sum, panel->w, q), panel->w + 4, q + 64);
+}
+
+/* The chains of a group: [chain][column][row]. */
+typedef __m512 group_chains[CR_CHAINS][GROUP];
+
+/* y[c * y_stride + r], rows by mask. */
+CR_INLINE void multiply(float *y, size_t y_stride, __mmask16 mask, const panel_block *panel,
+                        const cr_act *x, size_t n_x, group_chains chains, const weights *type)
+{
+    const size_t n_blocks = x->n / 32;
+    for (size_t i = n_blocks; i < CR_CHAINS; i++)
+        for (size_t c = 0; c < n_x; c++)
+            chains[i][c] = _mm512_setzero_ps();
+
+    for (size_t b = 0; b < n_blocks; b++) {
+        const panel_block block = panel[b];
+        const size_t at = cr_act_index(32 * b);
+        __m512 *chain = chains[b % CR_CHAINS];
+        const __mmask16 begun = b < CR_CHAINS ? 0 : 0xffff; /* or else the chain is 0 */
+        for (size_t c = 0; c < n_x; c++) {
+            int32_t pair;
+            memcpy(&pair, x[c].sum + 2 * b, sizeof pair);
+            const __m512i sums = _mm512_set1_epi32(pair);
+            const __m512i dot = dot_block(&block, x[c].q + at, sums, type);
+            const __m512 dx = _mm512_set1_ps(x[c].d[b]);
+            __m512 y_c = _mm512_maskz_load_ps(begun, &chain[c]);
+            y_c = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(block.d, dx), y_c);
+            if (type->minima) {
+                const __m512i s = _mm512_madd_epi16(sums, _mm512_set1_epi16(1));
+                y_c = _mm512_fmadd_ps(block.m, _mm512_mul_ps(dx, _mm512_cvtepi32_ps(s)), y_c);
+            }
+            chain[c] = y_c;
+        }
+    }
+
+    for (size_t half = CR_CHAINS / 2; half > 0; half /= 2)
+        for (size_t i = 0; i < half; i++)
+            for (size_t c = 0; c < n_x; c++)
+                chains[i][c] = _mm512_add_ps(chains[i][c], chains[i + half][c]);
+    for (size_t c = 0; c < n_x; c++)
+        _mm512_mask_storeu_ps(y + c * y_stride, mask, chains[0][c]);
+}
+
+CR_INLINE void matmul(float *y, size_t y_stride, const void *w, size_t row_bytes, size_t n_rows,
+                      const cr_act *x, size_t n_x, void *scratch, const weights *type)
+{
+    __m512(*chains)[GROUP] = scratch;
+    panel_block *panel = (panel_block *)(void *)(chains + CR_CHAINS);
+    for (size_t i = 0; i < n_rows; i += PANEL) {
+        const rows16 r = rows16_at(w, row_bytes, i, n_rows);
+        type->fill(panel, &r, x->n / 32);
+        for (size_t c = 0; c < n_x; c += GROUP)
+            multiply(y + c * y_stride + i, y_stride, first_lanes(n_rows - i), panel, x + c,
+                     CR_MIN(n_x - c, (size_t)GROUP), chains, type);
+    }
+}
+
+/* ---- the kernels ---- */
+
+#define MATMUL(name, ...)                                                                          \
+    void cr_matmul_##name##__avx512(float *y, size_t y_stride, const void *w, size_t row_bytes,    \
+                                    size_t n_rows, const cr_act *x, size_t n_x, void *scratch)     \
+    {                                                                                              \
+        const weights type = { __VA_ARGS__ };                                                      \
+        matmul(y, y_stride, w, row_bytes, n_rows, x, n_x, scratch, &type);                         \
+    }
+
+MATMUL(q4_0, .fill = fill_q4_0, .offset = 8)
+MATMUL(q4_1, .fill = fill_q4_1, .minima = true)
+MATMUL(q5_0, .fill = fill_q5_0, .offset = 16)
+MATMUL(q5_1, .fill = fill_q5_1, .minima = true)
+MATMUL(q8_0, .fill = fill_q8_0, .offset = 128)
+MATMUL(q4_k, .fill = fill_q4_k, .minima = true)
+MATMUL(q5_k, .fill = fill_q5_k, .minima = true)
+MATMUL(q6_k, .fill = fill_q6_k, .offset = 32, .groups = true)
