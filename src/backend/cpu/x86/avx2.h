@@ -16,27 +16,10 @@
 
 #include "backend/cpu/exp.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/x86/rows4.h"
 #include "base/compiler.h"
 
 /* ---- four rows ---- */
-
-typedef struct rows4 {
-    const uint8_t *p[4];
-    size_t ahead; /* from a byte to the one to prefetch for later */
-} rows4;
-
-/* Rows i to i + 3 of n_rows; the last one again in place of those that do not exist. The prefetch
- * distance is a multiple of four rows, at least 4 KiB: every line once, for any length of a row. */
-CR_INLINE rows4 rows4_at(const void *w, size_t row_bytes, size_t i, size_t n_rows)
-{
-    const uint8_t *p = (const uint8_t *)w + i * row_bytes;
-    const size_t last = n_rows - i - 1, band = 4 * row_bytes;
-    return (rows4){
-        .p = { p, p + CR_MIN(last, 1) * row_bytes, p + CR_MIN(last, 2) * row_bytes,
-               p + CR_MIN(last, 3) * row_bytes },
-        .ahead = band < 4096 ? (4095 + band) / band * band : band,
-    };
-}
 
 /* The line of each row, for steps of at most 64 bytes. */
 CR_INLINE void prefetch_rows(const rows4 *r, size_t at)
