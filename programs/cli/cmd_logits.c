@@ -108,19 +108,5 @@ static int compute(const cli_args *args, const char *path, cera_engine *engine, 
 
 int command_LOGITS(const cli_args *args)
 {
-    const char *path;
-    int code = model_path(args, &path);
-    if (code != EXIT_OK)
-        return code;
-    prompt text;
-    code = prompt_read(args, OPT_PROMPT, &text);
-    if (code != EXIT_OK)
-        return code;
-    cera_engine *engine = NULL;
-    code = model_open_engine(args, path, &engine);
-    if (code == EXIT_OK)
-        code = compute(args, path, engine, &text);
-    cera_engine_close(engine);
-    prompt_done(&text);
-    return code;
+    return model_with_prompt(args, compute);
 }

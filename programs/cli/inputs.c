@@ -328,3 +328,22 @@ void prompt_done(prompt *p)
     free(p->ids);
     *p = (prompt){ 0 };
 }
+
+int model_with_prompt(const cli_args *args, prompt_work *work)
+{
+    const char *path;
+    int code = model_path(args, &path);
+    if (code != EXIT_OK)
+        return code;
+    prompt text;
+    code = prompt_read(args, OPT_PROMPT, &text);
+    if (code != EXIT_OK)
+        return code;
+    cera_engine *engine = NULL;
+    code = model_open_engine(args, path, &engine);
+    if (code == EXIT_OK)
+        code = work(args, path, engine, &text);
+    cera_engine_close(engine);
+    prompt_done(&text);
+    return code;
+}

@@ -32,6 +32,10 @@ int prompt_read(const cli_args *args, option_id option, prompt *out);
 int prompt_encode(const cli_args *args, const cera_vocab *vocab, prompt *prompt);
 void prompt_done(prompt *prompt);
 
+/* A command that opens a model and works on a prompt: reads both, calls work, cleans up. */
+typedef int prompt_work(const cli_args *args, const char *path, cera_engine *engine, prompt *text);
+int model_with_prompt(const cli_args *args, prompt_work *work);
+
 /* What `--format` and `--json` ask for. */
 bool wants_envelope(const cli_args *args); /* --format json or jsonl */
 bool wants_json(const cli_args *args);     /* the same, or --json */
