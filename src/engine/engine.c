@@ -96,6 +96,8 @@ static cera_status open_device(cr_engine *engine, const cera_engine_options *opt
 /* Remarks that are not errors: tensors that nothing reads. */
 static void log_unused(cr_engine *engine)
 {
+    if (!engine->host.log)
+        return; /* nobody would read what takes a look at every tensor */
     for (size_t i = 0; i < cr_gguf_n_tensors(engine->file); i++) {
         const cr_tensor *tensor = cr_gguf_tensor(engine->file, i);
         if (!cr_model_uses(engine->model, tensor))

@@ -275,17 +275,6 @@ cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp
                    keys->prefix, hp->rope.n_dims);
 }
 
-cera_status cr_keys_refuse_text(const cr_keys *keys, const char *key, const char *neutral)
-{
-    full_key name = join(keys, key);
-    cr_str text = cr_str_from(neutral);
-    CR_TRY(cr_gguf_get_str(keys->file, name.text, CR_OPTIONAL, &text, keys->err));
-    if (cr_str_is(text, neutral))
-        return CERA_OK;
-    return cr_fail(keys->err, CERA_E_UNSUPPORTED, "%s: \"%.*s\" is not supported", name.text,
-                   (int)CR_MIN(text.size, 64), text.data);
-}
-
 cera_status cr_keys_refuse_number(const cr_keys *keys, const char *key, double neutral)
 {
     full_key name = join(keys, key);

@@ -38,7 +38,6 @@ cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp
 
 /* Refuses a file that asks for something this architecture file does not do: the key may be absent
  * or have the neutral value. */
-cera_status cr_keys_refuse_text(const cr_keys *keys, const char *key, const char *neutral);
 cera_status cr_keys_refuse_number(const cr_keys *keys, const char *key, double neutral);
 
 #endif
