@@ -29,10 +29,8 @@ static int open_model(void **state)
 {
     (void)state;
     char path[4096];
-    if (!find_file(path, sizeof path)) {
-        printf("    skipped: no %s; scripts/fetch-smollm2 fetches it (98 MB)\n", path);
+    if (!find_file(path, sizeof path))
         return 0;
-    }
     cera_error err = { 0 };
     if (cera_engine_open(path, NULL, &engine, &err) != CERA_OK)
         fail_msg("%s: %s", path, err.message);
@@ -53,11 +51,18 @@ static int close_model(void **state)
     return 0;
 }
 
+static void skip_without_model(void)
+{
+    if (engine)
+        return;
+    print_message("skipped: the model is missing; scripts/fetch-smollm2 fetches it (98 MB)\n");
+    skip();
+}
+
 static void test_ids(void **state)
 {
     (void)state;
-    if (!engine)
-        skip();
+    skip_without_model();
     size_t i, n, n_want;
     json_t *c;
     json_array_foreach (golden, i, c) {
@@ -118,8 +123,7 @@ static double check_case(const json_t *c, size_t i)
 static void test_logits(void **state)
 {
     (void)state;
-    if (!engine)
-        skip();
+    skip_without_model();
     size_t i;
     json_t *c;
     double squares = 0;
@@ -135,8 +139,7 @@ static void test_logits(void **state)
 static void test_hidden(void **state)
 {
     (void)state;
-    if (!engine)
-        skip();
+    skip_without_model();
     size_t i, n, n_values;
     json_t *c;
     json_array_foreach (golden, i, c) {

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "support/fault_host.h"
 #include "support/scored_golden.h"
+#include "support/vocab_memory.h"
 
 #include <math.h>
 #include <time.h>
@@ -410,21 +410,8 @@ static void test_no_memory(void **state)
     gguf_build b;
     build_scored(&b, &v);
     cera_source source = { .data = b.data, .n_data = b.size };
-    for (int mode = FAULT_ONCE; mode <= FAULT_STICKY; mode++) {
-        size_t i = 1;
-        for (bool reached = true; reached; i++) {
-            fault_host f;
-            fault_init(&f);
-            fault_allocs(&f, i, (fault_mode)mode);
-            cera_status status = work(&f.host, &source);
-            if (fault_check(&f) != NULL)
-                fail_msg("allocation %zu: %s", i, fault_check(&f));
-            reached = fault_hits(&f) > 0;
-            assert_int_equal(status, reached ? CERA_E_NOMEM : CERA_OK);
-            fault_done(&f);
-        }
-        assert_true(i > 8);
-    }
+    for (int mode = FAULT_ONCE; mode <= FAULT_STICKY; mode++)
+        assert_true(vocab_fail_each_allocation((fault_mode)mode, &source, work) > 8);
     build_done(&b);
 }
 

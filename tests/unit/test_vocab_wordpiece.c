@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "support/fault_host.h"
 #include "support/scored_golden.h"
+#include "support/vocab_memory.h"
 
 #define WORD "\xe2\x96\x81" /* begins the tokens that begin words */
 
@@ -149,21 +149,8 @@ static void test_no_memory(void **state)
     gguf_build b;
     build_scored(&b, &base);
     cera_source source = { .data = b.data, .n_data = b.size };
-    for (int mode = FAULT_ONCE; mode <= FAULT_STICKY; mode++) {
-        for (size_t i = 1;; i++) {
-            fault_host f;
-            fault_init(&f);
-            fault_allocs(&f, i, (fault_mode)mode);
-            cera_status status = work(&f.host, &source);
-            if (fault_check(&f) != NULL)
-                fail_msg("allocation %zu: %s", i, fault_check(&f));
-            bool reached = fault_hits(&f) > 0;
-            fault_done(&f);
-            assert_int_equal(status, reached ? CERA_E_NOMEM : CERA_OK);
-            if (!reached)
-                break;
-        }
-    }
+    for (int mode = FAULT_ONCE; mode <= FAULT_STICKY; mode++)
+        vocab_fail_each_allocation((fault_mode)mode, &source, work);
     build_done(&b);
 }
 
