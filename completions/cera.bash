@@ -21,7 +21,7 @@ _cera()
     esac
     local words=""
     case "$command" in
-        run) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --max-tokens --temperature --top-k --top-p --min-p --repetition-penalty --seed --stop --ignore-eos --logit-bias --logprobs --threads --context-size --ubatch-size --kv-cache-keys --format --unbuffered --help --version --verbose --quiet --color --progress --log-file" ;;
+        run) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --max-tokens --temperature --top-k --top-p --min-p --typical-p --top-n-sigma --xtc-probability --xtc-threshold --temperature-range --temperature-exponent --mirostat-tau --mirostat-eta --repetition-penalty --frequency-penalty --presence-penalty --penalty-window --dry-multiplier --dry-base --dry-allowed-length --dry-window --dry-breaker --samplers --seed --stop --ignore-eos --logit-bias --logprobs --threads --context-size --ubatch-size --kv-cache-keys --format --unbuffered --help --version --verbose --quiet --color --progress --log-file" ;;
         inspect) words=" --model --no-mmap --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         tokenize) words=" --model --no-mmap --pre --text --prompt-file --stdin --no-bos --no-special --ids --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         logits) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-cache-keys --top-k --json --format --help --version --verbose --quiet --color --progress --log-file" ;;

@@ -42,7 +42,24 @@ _cera() {
                 '--top-k[keep the K best tokens; 0\: all (default 40)]:K:' \
                 '--top-p[keep the best tokens whose probabilities add up to P (default 0.9)]:P:' \
                 '--min-p[drop tokens less probable than P times the best (default 0.05)]:P:' \
+                '--typical-p[keep the tokens of the most typical surprise that add up to P; 1\: all (default 1)]:P:' \
+                '--top-n-sigma[keep logits within N standard deviations of the best; 0\: all (default 0)]:N:' \
+                '--xtc-probability[chance of dropping the top choices but the last of them (default 0)]:P:' \
+                '--xtc-threshold[probability that makes a token one of the top choices (default 0.1)]:P:' \
+                '--temperature-range[vary the temperature by so much with the entropy; 0\: do not (default 0)]:R:' \
+                '--temperature-exponent[how it follows the entropy (default 1)]:E:' \
+                '--mirostat-tau[hold the surprise of the tokens here (Mirostat 2) instead of filtering; 0\: off (default 0)]:BITS:' \
+                '--mirostat-eta[how fast Mirostat learns (default 0.1)]:E:' \
                 '--repetition-penalty[weaken tokens that were generated already; 1\: off (default 1.1)]:R:' \
+                '--frequency-penalty[take F off a token'\''s logit for each time that it was generated (default 0)]:F:' \
+                '--presence-penalty[take F off the logit of each token that was generated (default 0)]:F:' \
+                '--penalty-window[penalties look at the last N tokens, prompt included; 0\: at generated ones; -1\: at all (default 0)]:N:' \
+                '--dry-multiplier[weaken tokens that would repeat a sequence (DRY); 0\: off (default 0)]:M:' \
+                '--dry-base[by M B^(length - allowed) (default 1.75)]:B:' \
+                '--dry-allowed-length[shorter sequences may repeat (default 2)]:N:' \
+                '--dry-window[look at the last N tokens; -1\: at all (default -1)]:N:' \
+                '*--dry-breaker[text that ends a sequence, instead of the usual\: line feed, colon, double quote, asterisk]:TEXT:' \
+                '--samplers[stages and their order; others are off (default penalties;dry;temperature;top_n_sigma;top_k;typ_p;top_p;min_p;xtc)]:LIST:' \
                 '--seed[start of the random numbers\: the same seed gives the same text (default\: random)]:N:' \
                 '*--stop[end before this text; up to 16, taken literally (no \\n escapes)]:TEXT:' \
                 '--ignore-eos[never choose the model'\''s end tokens]' \

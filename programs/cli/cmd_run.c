@@ -7,11 +7,10 @@
 #include "cli/out.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "cli/sampling.h"
 #include "common/bytes.h"
 #include "common/number.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,113 +30,6 @@ typedef struct run_state {
     cera_summary summary;
     double prompt_ms;
 } run_state;
-
-/* ---- options ----------------------------------------------------------------------------- */
-
-/* The library's limits, checked here so that an error names the option. */
-enum { MAX_STOPS = 16, MAX_STOP_SIZE = 256, MAX_BIASES = 1024 };
-
-/* A value that its option does not take, under the name that was typed. */
-static int bad_value(const char *name, const char *text, const char *why, const char *hint)
-{
-    bytes what = { 0 };
-    bytes_printf(&what, "%s has a value that it does not take: \"%s\"", name, text);
-    report_error(EXIT_USAGE, what.data, why, hint);
-    bytes_done(&what);
-    return EXIT_USAGE;
-}
-
-static int too_many(const char *name, size_t most)
-{
-    bytes what = { 0 }, why = { 0 };
-    bytes_printf(&what, "%s is given too often", name);
-    bytes_printf(&why, "expected at most %zu", most);
-    report_error(EXIT_USAGE, what.data, why.data, NULL);
-    bytes_done(&what);
-    bytes_done(&why);
-    return EXIT_USAGE;
-}
-
-static int check_stop(const char *name, const char *text)
-{
-    size_t size = strlen(text);
-    if (size > 0 && size <= MAX_STOP_SIZE)
-        return EXIT_OK;
-    bytes why = { 0 };
-    bytes_printf(&why, "expected a text of 1 to %d bytes, found %zu", MAX_STOP_SIZE, size);
-    bad_value(name, text, why.data, NULL);
-    bytes_done(&why);
-    return EXIT_USAGE;
-}
-
-static int parse_bias(const char *name, const char *text, cera_logit_bias *out)
-{
-    const char *equals = strchr(text, '=');
-    bytes id_text = { 0 };
-    bytes_append(&id_text, text, equals != NULL ? (size_t)(equals - text) : strlen(text));
-    int64_t id = -1;
-    double bias = NAN;
-    bool good = equals != NULL && number_parse_i64(id_text.data, &id) && id >= 0 &&
-                id <= INT32_MAX && number_parse_real(equals + 1, &bias) && !isnan(bias) &&
-                (float)bias < INFINITY;
-    bytes_done(&id_text);
-    if (good) {
-        *out = (cera_logit_bias){ (int32_t)id, (float)bias };
-        return EXIT_OK;
-    }
-    return bad_value(name, text, "expected ID=B, a token id and a number (or -inf)",
-                     "--logit-bias 42=-inf");
-}
-
-static uint64_t random_seed(void)
-{
-    uint64_t seed;
-    if (getentropy(&seed, sizeof(seed)) != 0)
-        seed = (uint64_t)getpid() * UINT64_C(0x9E3779B97F4A7C15);
-    return seed;
-}
-
-/* stop and bias point to arrays with room for all that is repeated on the command line. */
-static int read_sampling(const cli_args *args, const char **stop, cera_logit_bias *bias,
-                         cera_generate_options *out)
-{
-    const option_value *values = args->option;
-    cera_generate_options_init(out);
-    if (is_set(args, OPT_MAX_TOKENS))
-        out->max_tokens = (int)values[OPT_MAX_TOKENS].integer;
-    if (is_set(args, OPT_TEMPERATURE))
-        out->temperature = (float)values[OPT_TEMPERATURE].real;
-    if (is_set(args, OPT_TOP_K))
-        out->top_k = (int)values[OPT_TOP_K].integer;
-    if (is_set(args, OPT_TOP_P))
-        out->top_p = (float)values[OPT_TOP_P].real;
-    if (is_set(args, OPT_MIN_P))
-        out->min_p = (float)values[OPT_MIN_P].real;
-    if (is_set(args, OPT_REPETITION_PENALTY))
-        out->repetition_penalty = (float)values[OPT_REPETITION_PENALTY].real;
-    out->seed = is_set(args, OPT_SEED) ? values[OPT_SEED].seed : random_seed();
-    out->ignore_eos = is_set(args, OPT_IGNORE_EOS);
-    out->n_logprobs = (int)values[OPT_LOGPROBS].integer;
-    out->stop = stop;
-    out->bias = bias;
-    for (size_t i = 0; i < args->n_repeated; i++) {
-        const char *text = args->repeated[i].text, *name = args->repeated[i].typed;
-        bool is_stop = args->repeated[i].id == OPT_STOP;
-        if (is_stop ? out->n_stop == MAX_STOPS : out->n_bias == MAX_BIASES)
-            return too_many(name, is_stop ? MAX_STOPS : MAX_BIASES);
-        int code = is_stop ? check_stop(name, text) : parse_bias(name, text, &bias[out->n_bias]);
-        if (code != EXIT_OK)
-            return code;
-        if (is_stop)
-            stop[out->n_stop++] = text;
-        else
-            out->n_bias++;
-    }
-    if (out->n_logprobs > 0 && !wants_envelope(args))
-        return report_error(EXIT_USAGE, "--logprobs needs a place to go",
-                            "standard output carries only the text", "--format json");
-    return EXIT_OK;
-}
 
 /* ---- sink -------------------------------------------------------------------------------- */
 
@@ -193,12 +85,7 @@ static void tell_start(const cera_engine *engine, const cera_generate_options *o
                 info.load_ms);
     report_note(1, "Runtime: %d threads | %s | context %d", info.n_threads, info.cpu_tier,
                 info.context_size);
-    report_note(1,
-                "Sampling: temperature=%g top-k=%d top-p=%g min-p=%g repetition-penalty=%g "
-                "max-tokens=%d seed=%llu",
-                (double)options->temperature, options->top_k, (double)options->top_p,
-                (double)options->min_p, (double)options->repetition_penalty, options->max_tokens,
-                (unsigned long long)options->seed);
+    sampling_tell(options);
     report_note(1, "Prompt tokens: %zu", n_ids);
 }
 
@@ -382,11 +269,14 @@ int command_RUN(const cli_args *args)
     int code = model_path(args, &run.path);
     if (code != EXIT_OK)
         return code;
-    const char **stop = bytes_alloc(args->n_repeated, sizeof(*stop));
-    cera_logit_bias *bias = bytes_alloc(args->n_repeated, sizeof(*bias));
+    sampling chosen = { 0 };
     prompt text = { 0 };
     cera_engine *engine = NULL;
-    code = read_sampling(args, stop, bias, &run.options);
+    code = sampling_read(args, &chosen);
+    run.options = chosen.options;
+    if (code == EXIT_OK && run.options.n_logprobs > 0 && !run.json)
+        code = report_error(EXIT_USAGE, "--logprobs needs a place to go",
+                            "standard output carries only the text", "--format json");
     if (code == EXIT_OK)
         code = prompt_read(args, OPT_PROMPT, &text);
     if (code == EXIT_OK)
@@ -401,7 +291,6 @@ int command_RUN(const cli_args *args)
     bytes_done(&run.text);
     cera_engine_close(engine);
     prompt_done(&text);
-    free(stop);
-    free(bias);
+    sampling_done(&chosen);
     return code;
 }

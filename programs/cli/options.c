@@ -56,10 +56,24 @@ static const struct {
     const char *name;
     option_id id;
 } aliases[] = {
-    { "temp", OPT_TEMPERATURE },       { "n-predict", OPT_MAX_TOKENS },
-    { "ctx-size", OPT_CONTEXT_SIZE },  { "file", OPT_PROMPT_FILE },
-    { "prompt-tokens", OPT_N_PROMPT }, { "max-tokens", OPT_N_GEN },
-    { "n-predict", OPT_N_GEN },        { "runs", OPT_REPETITIONS },
+    { "temp", OPT_TEMPERATURE },
+    { "n-predict", OPT_MAX_TOKENS },
+    { "ctx-size", OPT_CONTEXT_SIZE },
+    { "file", OPT_PROMPT_FILE },
+    { "prompt-tokens", OPT_N_PROMPT },
+    { "max-tokens", OPT_N_GEN },
+    { "n-predict", OPT_N_GEN },
+    { "runs", OPT_REPETITIONS },
+    { "repeat-penalty", OPT_REPETITION_PENALTY },
+    { "repeat-last-n", OPT_PENALTY_WINDOW },
+    { "typical", OPT_TYPICAL_P },
+    { "top-nsigma", OPT_TOP_N_SIGMA },
+    { "mirostat-ent", OPT_MIROSTAT_TAU },
+    { "mirostat-lr", OPT_MIROSTAT_ETA },
+    { "dynatemp-range", OPT_TEMPERATURE_RANGE },
+    { "dynatemp-exp", OPT_TEMPERATURE_EXPONENT },
+    { "dry-penalty-last-n", OPT_DRY_WINDOW },
+    { "dry-sequence-breaker", OPT_DRY_BREAKER },
 };
 
 /* Values that mean something to other programs: -n -2 fills the context, -t -1 chooses. */

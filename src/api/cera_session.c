@@ -12,10 +12,17 @@ void cera_generate_options_init(cera_generate_options *options)
         .size = sizeof *options,
         .max_tokens = 256,
         .temperature = 0.7f,
+        .temperature_exponent = 1.0f,
         .top_k = 40,
         .top_p = 0.9f,
         .min_p = 0.05f,
+        .typical_p = 1.0f,
+        .xtc_threshold = 0.1f,
+        .mirostat_eta = 0.1f,
         .repetition_penalty = 1.1f,
+        .dry_base = 1.75f,
+        .dry_allowed_length = 2,
+        .dry_window = -1,
     };
 }
 

@@ -1,5 +1,7 @@
-/* Top-k, top-p, min-p and the draw. */
+/* The filters and the draw. */
 #include "sample/filters.h"
+
+#include "sample/exact.h"
 
 #include <assert.h>
 #include <float.h>
@@ -7,44 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Not libm's: its result depends on the C library and on the processor (glibc has an FMA variant),
- * and one last bit can move a draw to the neighbour token. This one is plain arithmetic, the same
- * everywhere; a seed then means the same text everywhere.
- *
- *     exp(x) = 2^n * exp(r),  n = round(x / ln 2),  |r| <= ln(2) / 2
- *
- * exp(r) by its Taylor series to r^13: the rest is below 2^-56. */
-double cr_exp_neg(double x)
-{
-    static const double inv_factorial[] = {
-        1.0 / 6227020800.0,
-        1.0 / 479001600.0,
-        1.0 / 39916800.0,
-        1.0 / 3628800.0,
-        1.0 / 362880.0,
-        1.0 / 40320.0,
-        1.0 / 5040.0,
-        1.0 / 720.0,
-        1.0 / 120.0,
-        1.0 / 24.0,
-        1.0 / 6.0,
-        1.0 / 2.0,
-        1.0,
-        1.0,
-    };
-    if (!(x > -708.0))
-        return 0.0; /* smaller than any normal double, or NaN */
-    int n = (int)(x * 1.4426950408889634 - 0.5);
-    /* ln 2 in two parts, the first with enough trailing zeros that n times it is exact. */
-    double r = (x - n * 0x1.62e42fee00000p-1) - n * 0x1.a39ef35793c76p-33;
-    double sum = 0.0;
-    for (size_t i = 0; i < sizeof(inv_factorial) / sizeof(inv_factorial[0]); i++)
-        sum = sum * r + inv_factorial[i];
-    uint64_t bits = (uint64_t)(1023 + n) << 52;
-    double power;
-    memcpy(&power, &bits, sizeof(power));
-    return sum * power;
-}
+#define LN_2 0x1.62e42fefa39efp-1
 
 /* Maps a float to an integer in the same order: negative numbers have all bits flipped, others the
  * sign bit. -0 and +0 are made one first. */
@@ -61,13 +26,14 @@ typedef struct threshold {
     double above; /* the mass of those above it */
 } threshold;
 
-/* The largest key at which the mass of all candidates at or above it reaches `target`. Mass is the
- * weight, or 1 each with `count`.
+/* Candidate i ranks by rank[i]. The largest key at which the mass of all candidates at or above it
+ * reaches `target`. Mass is the weight, or 1 each with `count`.
  *
  * A radix selection: a histogram over the upper 11 bits of the key tells in which bin the threshold
  * lies; two more passes look into that bin with the next 11 and the last 10 bits. Three passes over
  * the list whatever its values, where sorting 150,000 candidates would take some seventeen. */
-static threshold find_threshold(const cr_candidates *list, bool count, double target)
+static threshold find_threshold(const cr_candidates *list, const float *rank, bool count,
+                                double target)
 {
     static const struct {
         int shift, bits;
@@ -79,7 +45,7 @@ static threshold find_threshold(const cr_candidates *list, bool count, double ta
         uint32_t bin_mask = (uint32_t)n_bins - 1;
         memset(list->bins, 0, (size_t)n_bins * sizeof(double));
         for (size_t i = 0; i < list->n; i++) {
-            uint32_t key = order_key(list->value[i]);
+            uint32_t key = order_key(rank[i]);
             if ((key & prefix_mask) == found.key)
                 list->bins[(key >> pass[p].shift) & bin_mask] += count ? 1.0 : list->weight[i];
         }
@@ -128,6 +94,21 @@ static float block_max(const float *values, size_t n)
     return max[0];
 }
 
+size_t cr_filter_find(const cr_candidates *list, int32_t id)
+{
+    if (list->is_whole)
+        return (size_t)id;
+    size_t low = 0, high = list->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (list->id[middle] < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < list->n && list->id[low] == id ? low : list->n;
+}
+
 /* Of 150,000 values a top-k of 40 wants a handful, so most should be looked at once only. Cut the
  * values into blocks: if k blocks have a maximum of at least t, then k values are at least t, and
  * what is below t cannot be among the k largest. The k-th largest maximum is such a t, and blocks
@@ -144,7 +125,7 @@ void cr_filter_collect(cr_candidates *list, size_t n_values, size_t k)
     float least = -FLT_MAX;
     if (k > 0 && k < n_blocks) {
         cr_candidates blocks = { .n = n_blocks, .value = max, .bins = list->bins };
-        uint32_t key = find_threshold(&blocks, true, (double)k).key;
+        uint32_t key = find_threshold(&blocks, max, true, (double)k).key;
         for (size_t b = 0; b < n_blocks; b++) {
             if (order_key(max[b]) == key)
                 least = max[b] > least ? max[b] : least; /* all with this key are equal */
@@ -164,6 +145,7 @@ void cr_filter_collect(cr_candidates *list, size_t n_values, size_t k)
         }
     }
     list->n = n;
+    list->is_whole = false;
 }
 
 /* Moves candidate i to place n. Filters keep the order, so n <= i. */
@@ -178,7 +160,7 @@ void cr_filter_top_k(cr_candidates *list, size_t k)
 {
     if (k == 0 || k >= list->n)
         return;
-    threshold limit = find_threshold(list, true, (double)k);
+    threshold limit = find_threshold(list, list->value, true, (double)k);
     size_t n = 0;
     for (size_t i = 0; i < list->n; i++) {
         if (order_key(list->value[i]) >= limit.key) {
@@ -189,32 +171,48 @@ void cr_filter_top_k(cr_candidates *list, size_t k)
     list->n = n;
 }
 
-void cr_filter_weigh(cr_candidates *list, float temperature)
+void cr_filter_weigh(cr_candidates *list, double temperature)
 {
-    assert(list->n > 0 && temperature > 0.0f);
+    assert(list->n > 0 && temperature > 0.0);
     float max = list->value[0];
     for (size_t i = 1; i < list->n; i++)
         max = list->value[i] > max ? list->value[i] : max;
     /* Dividing the difference, not the logit: a temperature of 1e-30 then gives weights 1 and 0
      * where it would otherwise give infinities and their NaN differences. */
     for (size_t i = 0; i < list->n; i++)
-        list->weight[i] = cr_exp_neg(((double)list->value[i] - max) / (double)temperature);
+        list->weight[i] = cr_exp_neg(((double)list->value[i] - max) / temperature);
 }
 
-void cr_filter_top_p(cr_candidates *list, float p)
+static double total_weight(const cr_candidates *list)
 {
-    if (p >= 1.0f)
-        return;
     double total = 0.0;
     for (size_t i = 0; i < list->n; i++)
         total += list->weight[i];
-    double target = (double)p * total;
-    threshold limit = find_threshold(list, false, target);
+    return total;
+}
+
+/*     H = -sum p log p,  p = w / W:  H = log W - (sum w log w) / W     */
+double cr_filter_entropy(const cr_candidates *list)
+{
+    double total = total_weight(list), sum = 0.0;
+    for (size_t i = 0; i < list->n; i++) {
+        if (list->weight[i] > 0.0)
+            sum += list->weight[i] * cr_ln(list->weight[i]);
+    }
+    return cr_ln(total) - sum / total;
+}
+
+/* Keeps the smallest set of those that rank highest whose share of the weight reaches p; among equals
+ * the lower ids. */
+static void keep_mass(cr_candidates *list, const float *rank, float p)
+{
+    double target = (double)p * total_weight(list);
+    threshold limit = find_threshold(list, rank, false, target);
     double sum = limit.above;
     bool one_equal = false; /* the candidate that crosses the target is itself kept */
     size_t n = 0;
     for (size_t i = 0; i < list->n; i++) {
-        uint32_t key = order_key(list->value[i]);
+        uint32_t key = order_key(rank[i]);
         if (key < limit.key)
             continue;
         if (key == limit.key) {
@@ -226,6 +224,24 @@ void cr_filter_top_p(cr_candidates *list, float p)
         keep(list, n++, i);
     }
     list->n = n;
+}
+
+void cr_filter_top_p(cr_candidates *list, float p)
+{
+    if (p < 1.0f)
+        keep_mass(list, list->value, p);
+}
+
+void cr_filter_typical(cr_candidates *list, float p)
+{
+    if (p >= 1.0f)
+        return;
+    double log_total = cr_ln(total_weight(list)), entropy = cr_filter_entropy(list);
+    for (size_t i = 0; i < list->n; i++) {
+        double surprise = list->weight[i] > 0.0 ? log_total - cr_ln(list->weight[i]) : INFINITY;
+        list->rank[i] = (float)-fabs(surprise - entropy);
+    }
+    keep_mass(list, list->rank, p);
 }
 
 void cr_filter_min_p(cr_candidates *list, float p)
@@ -240,12 +256,73 @@ void cr_filter_min_p(cr_candidates *list, float p)
     list->n = n;
 }
 
+void cr_filter_top_n_sigma(cr_candidates *list, float n_sigma)
+{
+    double n_list = (double)list->n, mean = 0.0, variance = 0.0;
+    double max = (double)list->value[0];
+    for (size_t i = 0; i < list->n; i++) {
+        mean += (double)list->value[i] / n_list;
+        max = (double)list->value[i] > max ? (double)list->value[i] : max;
+    }
+    for (size_t i = 0; i < list->n; i++) {
+        double off = (double)list->value[i] - mean;
+        variance += off * off / n_list;
+    }
+    double least = max - (double)n_sigma * sqrt(variance);
+    size_t n = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        if ((double)list->value[i] >= least)
+            keep(list, n++, i);
+    }
+    list->n = n;
+}
+
+void cr_filter_xtc(cr_candidates *list, float threshold_share)
+{
+    double least = (double)threshold_share * total_weight(list), lightest = INFINITY;
+    size_t n_top = 0, last = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        if (list->weight[i] < least)
+            continue;
+        n_top++;
+        if (list->weight[i] <= lightest) {
+            lightest = list->weight[i];
+            last = i; /* of equals the highest id: it would stand last in a sorted list */
+        }
+    }
+    if (n_top < 2)
+        return;
+    size_t n = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        if (list->weight[i] < least || i == last)
+            keep(list, n++, i);
+    }
+    list->n = n;
+}
+
+/* -log2(w / W) > most  <=>  w < W 2^-most; exp is for negative numbers, which most need not be. */
+void cr_filter_max_surprise(cr_candidates *list, double most)
+{
+    double least = total_weight(list) * cr_exp_neg(-fmax(most, 0.0) * LN_2);
+    least = fmin(least, 1.0); /* the heaviest, which weighs 1, stays */
+    size_t n = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        if (list->weight[i] >= least)
+            keep(list, n++, i);
+    }
+    list->n = n;
+}
+
+double cr_filter_surprise(const cr_candidates *list, int32_t id)
+{
+    size_t i = cr_filter_find(list, id);
+    assert(i < list->n && list->weight[i] > 0.0);
+    return (cr_ln(total_weight(list)) - cr_ln(list->weight[i])) / LN_2;
+}
+
 int32_t cr_filter_draw(const cr_candidates *list, double unit)
 {
-    double total = 0.0;
-    for (size_t i = 0; i < list->n; i++)
-        total += list->weight[i];
-    double point = unit * total;
+    double point = unit * total_weight(list);
     double sum = 0.0;
     int32_t last = -1;
     for (size_t i = 0; i < list->n; i++) {

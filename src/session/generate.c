@@ -9,8 +9,9 @@
 #include "token/detok.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { MAX_LOGPROBS = 20, MAX_STOP_IDS = 1024, TEXT_ROOM = 4096 };
+enum { MAX_LOGPROBS = 20, MAX_STOP_IDS = 1024, MAX_BREAKERS = 16, TEXT_ROOM = 4096 };
 
 typedef struct generation {
     cr_session *session;
@@ -48,12 +49,54 @@ static cera_status check_options(const generation *g)
     return CERA_OK;
 }
 
+static bool has_any(cr_str piece, const char *const *texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t size = strlen(texts[i]);
+        for (size_t at = 0; at + size <= piece.size; at++) {
+            if (memcmp(piece.data + at, texts[i], size) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Tells the sampler which tokens have a text in them that ends a repeated sequence. */
+static cera_status mark_breakers(const generation *g)
+{
+    static const char *const usual[] = { "\n", ":", "\"", "*" };
+    const char *const *texts = g->options->dry_breakers;
+    size_t n = texts ? g->options->n_dry_breakers : CR_COUNT(usual);
+    if (!texts && g->options->n_dry_breakers > 0)
+        return cr_fail(g->err, CERA_E_ARG, "dry_breakers: expected %zu texts, found NULL",
+                       g->options->n_dry_breakers);
+    if (n > MAX_BREAKERS)
+        return cr_fail(g->err, CERA_E_ARG, "dry_breakers: expected at most %d, found %zu",
+                       MAX_BREAKERS, n);
+    for (size_t i = 0; texts && i < n; i++) {
+        if (!texts[i] || !*texts[i])
+            return cr_fail(g->err, CERA_E_ARG, "dry_breakers: expected texts, found an empty one");
+    }
+    if (!cr_sampler_wants_breakers(g->sampler) || !g->env->vocab)
+        return CERA_OK;
+    for (size_t id = 0; id < g->n_vocab; id++) {
+        if (has_any(cr_vocab_piece(g->env->vocab, (int32_t)id), texts ? texts : usual, n))
+            cr_sampler_break(g->sampler, (int32_t)id);
+    }
+    return CERA_OK;
+}
+
 /* Makes everything that generating needs, so that a token allocates nothing. */
 static cera_status prepare(generation *g)
 {
     cr_host *host = g->env->host;
     CR_TRY(check_options(g));
-    CR_TRY(cr_sampler_new(host, g->n_vocab, g->options, &g->sampler, g->err));
+    size_t n_context = cr_session_room(g->session);
+    size_t n_history;
+    cr_session_history(g->session, &n_history);
+    CR_TRY(
+        cr_sampler_new(host, g->n_vocab, n_history + n_context, g->options, &g->sampler, g->err));
+    CR_TRY(mark_breakers(g));
     if (g->options->ignore_eos && g->env->vocab) {
         for (size_t i = 0; i < g->n_vocab; i++) {
             if (cr_vocab_is_end(g->env->vocab, (int32_t)i))
@@ -140,7 +183,10 @@ static cera_status loop(generation *g, cera_summary *summary)
             return CERA_OK;
         }
         int32_t id;
-        CR_TRY(cr_sampler_next(g->sampler, cr_session_logits(g->session), &id, g->err));
+        size_t n_history;
+        const int32_t *history = cr_session_history(g->session, &n_history);
+        CR_TRY(cr_sampler_next(g->sampler, cr_session_logits(g->session), history, n_history, &id,
+                               g->err));
         if (is_end(g, id)) {
             summary->finish = CERA_FINISH_STOP;
             return CERA_OK;

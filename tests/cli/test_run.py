@@ -30,6 +30,50 @@ class RunTest(unittest.TestCase):
             shared = os.path.commonprefix([result.out, entry["greedy_text"]])
             self.assertGreaterEqual(len(shared), 80, result)
 
+    # ---- sampling ----
+
+    def test_sampling_options_change_the_text(self):
+        """Each stage has a say, and what llama.cpp calls it says the same."""
+        args = ["run", TINY, "-p", "Once upon a time", "-n", "60", "--seed", "5", "-q"]
+        plain = cera(*args).out
+        for options, other in (
+                (["--frequency-penalty", "2"], None),
+                (["--presence-penalty", "3"], None),
+                (["--typical-p", "0.2"], ["--typical", "0.2"]),
+                (["--top-n-sigma", "0.1"], ["--top-nsigma", "0.1"]),
+                (["--xtc-probability", "1", "--xtc-threshold", "0.05"], None),
+                (["--mirostat-tau", "8"], ["--mirostat-ent", "8"]),
+                (["--temperature-range", "0.6"], ["--dynatemp-range", "0.6"]),
+                (["--samplers", "temperature"], ["--samplers", "temperature;xtc"])):
+            result = cera(*args, *options)
+            self.assertEqual(result.code, 0, result)
+            self.assertNotEqual(result.out, plain, options)
+            if other:
+                self.assertEqual(cera(*args, *other).out, result.out, other)
+
+    def test_dry_ends_a_loop(self):
+        """Whatever follows two tokens as it did before is out of reach, so no three tokens come
+        twice."""
+        args = ["run", TINY, "--token-ids", "1,300,301", "-n", "150", *GREEDY, "--format", "json"]
+
+        def n_repeated(*options):
+            result = cera(*args, *options)
+            self.assertEqual(result.code, 0, result)
+            tokens = [1, 300, 301] + json.loads(result.out)["tokens"]
+            triples = list(zip(tokens, tokens[1:], tokens[2:]))
+            return len(triples) - len(set(triples))
+        self.assertGreater(n_repeated(), 0)
+        self.assertEqual(n_repeated("--dry-multiplier", "1e30", "--dry-breaker", "\u2603"), 0)
+
+    def test_sampling_options_are_checked(self):
+        for options, word in (
+                (["--samplers", "top_k;top_k"], "once"), (["--samplers", "best"], "names"),
+                (["--temperature-range", "2"], "temperature"), (["--dry-base", "0.5"], "from 1"),
+                (["--typical-p", "2"], "from 0 to 1"), (["--dry-breaker", ""], "text")):
+            result = cera("run", TINY, "-p", "x", *options)
+            self.assertEqual(result.code, 2, result)
+            self.assertIn(word, result.err)
+
     def test_file_and_builtin_are_the_same(self):
         args = ["-p", "Once upon a time", "-n", "20", "--seed", "7", "-q"]
         want = cera("run", TINY, *args).out

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "sample/exact.h"
 #include "sample/filters.h"
 #include "sample/rng.h"
 #include "sample/sampler.h"
@@ -27,18 +28,27 @@ static int set_up(void **state)
 /* Everything off: the draw sees the whole distribution. */
 static cera_generate_options plain_options(void)
 {
-    return (cera_generate_options){ .size = sizeof(cera_generate_options),
-                                    .temperature = 1.0f,
-                                    .top_p = 1.0f,
-                                    .repetition_penalty = 1.0f,
-                                    .seed = 7 };
+    cera_generate_options options;
+    cera_generate_options_init(&options);
+    options.temperature = 1.0f;
+    options.top_k = 0;
+    options.top_p = 1.0f;
+    options.min_p = 0.0f;
+    options.repetition_penalty = 1.0f;
+    options.seed = 7;
+    return options;
 }
+
+/* What the sampler of a test has chosen so far. */
+static int32_t history[1 << 20];
+static size_t n_history;
 
 static cr_sampler *new_sampler(size_t n, const cera_generate_options *options)
 {
     cr_sampler *sampler = NULL;
     cera_error err;
-    assert_int_equal(cr_sampler_new(&host, n, options, &sampler, &err), CERA_OK);
+    assert_int_equal(cr_sampler_new(&host, n, CR_COUNT(history), options, &sampler, &err), CERA_OK);
+    n_history = 0;
     return sampler;
 }
 
@@ -46,7 +56,8 @@ static int32_t next(cr_sampler *sampler, const float *logits)
 {
     int32_t id = -1;
     cera_error err;
-    assert_int_equal(cr_sampler_next(sampler, logits, &id, &err), CERA_OK);
+    assert_int_equal(cr_sampler_next(sampler, logits, history, n_history, &id, &err), CERA_OK);
+    history[n_history++] = id;
     return id;
 }
 
@@ -184,7 +195,8 @@ static void test_no_candidate(void **state)
         for (size_t i = 0; i < CR_COUNT(none); i++) {
             int32_t id = 77;
             cera_error err;
-            assert_int_equal(cr_sampler_next(sampler, none[i], &id, &err), CERA_E_FORMAT);
+            assert_int_equal(cr_sampler_next(sampler, none[i], history, 0, &id, &err),
+                             CERA_E_FORMAT);
             assert_int_equal(id, 77);
             assert_non_null(strstr(err.message, "logits"));
         }
@@ -192,9 +204,9 @@ static void test_no_candidate(void **state)
         assert_int_equal(next(sampler, (const float[]){ NAN, 1.0f, -INFINITY }), 1);
         cr_sampler_ban(sampler, 1);
         int32_t id;
-        assert_int_equal(
-            cr_sampler_next(sampler, (const float[]){ NAN, 1.0f, -INFINITY }, &id, NULL),
-            CERA_E_ARG);
+        assert_int_equal(cr_sampler_next(sampler, (const float[]){ NAN, 1.0f, -INFINITY }, history,
+                                         1, &id, NULL),
+                         CERA_E_ARG);
         cr_sampler_free(sampler);
     }
 }
@@ -410,9 +422,9 @@ static void test_filters_against_sorting(void **state)
                exp((sorted[m - 1].value - sorted[0].value) / (double)temperature) < (double)min_p)
             m--;
 
-        cr_candidates list = { n, id, value, weight, bins };
+        cr_candidates list = { n, id, value, weight, NULL, bins, false };
         cr_filter_top_k(&list, k);
-        cr_filter_weigh(&list, temperature);
+        cr_filter_weigh(&list, (double)temperature);
         cr_filter_top_p(&list, top_p);
         cr_filter_min_p(&list, min_p);
         if (close)
@@ -456,8 +468,8 @@ static void test_collect(void **state)
                 value[1][m++] = v;
             }
         }
-        cr_candidates fast = { 0, id[0], value[0], weight[0], bins };
-        cr_candidates slow = { m, id[1], value[1], weight[1], bins };
+        cr_candidates fast = { 0, id[0], value[0], weight[0], NULL, bins, true };
+        cr_candidates slow = { m, id[1], value[1], weight[1], NULL, bins, false };
         cr_filter_collect(&fast, n, k);
         cr_filter_top_k(&fast, k);
         cr_filter_top_k(&slow, k);
@@ -509,7 +521,7 @@ static void expect_refused(const cera_generate_options *options, const char *fie
 {
     cr_sampler *sampler = NULL;
     cera_error err;
-    assert_int_equal(cr_sampler_new(&host, 10, options, &sampler, &err), CERA_E_ARG);
+    assert_int_equal(cr_sampler_new(&host, 10, 10, options, &sampler, &err), CERA_E_ARG);
     assert_null(sampler);
     assert_non_null(strstr(err.message, field));
 }
