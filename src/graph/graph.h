@@ -1,7 +1,8 @@
 /* The graph: what a model computes, as a list of coarse ops with their tensors bound.
  *
  *     EMBED -> [ NORM_QKV -> ATTEND -> RESIDUAL | CONV_IN -> RESIDUAL ]
- *              [ NORM_GATE_UP -> RESIDUAL ]  ... per layer ...  -> HEAD
+ *              [ NORM_GATE_UP -> RESIDUAL | MOE_ROUTE -> MOE_GATE_UP -> MOE_DOWN ]
+ *              ... per layer ...  -> HEAD
  *
  * A graph says nothing about how many rows a batch has or which device computes it. model/block.c
  * builds one per model; a backend makes a plan of it and replays that. */
@@ -67,11 +68,22 @@ typedef struct cr_heads {
  * t = sqrt(2 / pi) (v + 0.044715 v^3); that is v / 2 (1 + tanh t). */
 typedef enum cr_gate { CR_GATE_SILU, CR_GATE_GELU, CR_GATE_COUNT } cr_gate;
 
+/* How a row chooses among the experts of a layer: p = softmax or sigmoid of the router's logits; those
+ * with the largest p + bias are used. Their weights are p, without the bias. */
+typedef enum cr_gating { CR_GATING_SOFTMAX, CR_GATING_SIGMOID } cr_gating;
+typedef struct cr_routing {
+    int n_expert, n_used;
+    int n_ff; /* of an expert */
+    cr_gating gating;
+    bool normalized; /* weights are divided by their sum */
+    float scale;     /* of the weights, after that */
+} cr_routing;
+
 typedef struct cr_op {
     cr_op_kind kind;
     int layer;   /* -1 outside the layers */
     int in, out; /* values; -1 when there is none */
-    int mid;     /* a value that only this op uses, between its steps; -1: none */
+    int mid;     /* a third value: what waits between the op's steps, or a route; -1: none */
     union {
         struct {
             const cr_weight *table; /* [n_vocab][n_embd] */
@@ -110,6 +122,28 @@ typedef struct cr_op {
             cr_proj gate, up;
             cr_gate function; /* of the gate */
         } gate_up;
+        /* Routed feed-forward. The matrices of all experts stand one behind the other: n_expert times
+         * the rows of one. A route is [n_used] weights, then the numbers of those experts, as floats;
+         * ROUTE has the logits in `mid`, [n_expert], the others the route. Between the others, an
+         * expert's part of a row is cr_graph_padded(n_ff) wide. */
+        struct {
+            cr_norm norm;
+            cr_proj router;        /* [n_expert][n_embd] */
+            const cr_weight *bias; /* [n_expert], for the choice alone; or NULL */
+            cr_routing routing;
+        } moe_route;
+        struct {
+            cr_norm norm;
+            cr_proj gate, up; /* [n_expert * n_ff][n_embd] */
+            cr_gate function; /* of the gate */
+            cr_routing routing;
+        } moe_gate_up;
+        struct {
+            cr_proj proj; /* [n_expert * n_embd][n_ff] */
+            float
+                scale; /* out += scale * sum over a row's experts, ascending, of weight * proj(in) */
+            cr_routing routing;
+        } moe_down;
         struct {
             cr_norm norm;
             cr_proj proj; /* [n_vocab][n_embd] */
@@ -174,6 +208,9 @@ void cr_graph_mid(cr_graph *graph, cr_op *op, int value);
 
 /* Checks that the tensors of every op fit together; the error names op and tensor. */
 cera_status cr_graph_check(const cr_graph *graph, cera_error *err);
+
+/* A width in floats, rounded up so that what follows is aligned to 64 bytes. */
+size_t cr_graph_padded(size_t width);
 
 /* Gives every value its place in a row, so that values that are never alive together share it. */
 void cr_graph_place(cr_graph *graph);

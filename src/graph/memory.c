@@ -12,7 +12,7 @@ static bool lives_overlap(const cr_value_slot *a, const cr_value_slot *b)
     return a->first_op <= b->last_op && b->first_op <= a->last_op;
 }
 
-static size_t padded(size_t width)
+size_t cr_graph_padded(size_t width)
 {
     return (width + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
 }
@@ -26,15 +26,16 @@ void cr_graph_place(cr_graph *graph)
         for (int j = 0; j < i;) {
             const cr_value_slot *other = &graph->values[j];
             bool collides = lives_overlap(value, other) &&
-                            value->offset < other->offset + padded(other->width) &&
-                            other->offset < value->offset + padded(value->width);
+                            value->offset < other->offset + cr_graph_padded(other->width) &&
+                            other->offset < value->offset + cr_graph_padded(value->width);
             if (collides) {
-                value->offset = other->offset + padded(other->width);
+                value->offset = other->offset + cr_graph_padded(other->width);
                 j = 0; /* the new place may collide with an earlier one */
             } else {
                 j++;
             }
         }
-        graph->row_floats = CR_MAX(graph->row_floats, value->offset + padded(value->width));
+        graph->row_floats =
+            CR_MAX(graph->row_floats, value->offset + cr_graph_padded(value->width));
     }
 }

@@ -74,6 +74,44 @@ static cera_status check_conv(const checker *c, size_t in, size_t out)
                 c->graph->states[c->op->u.conv.state].n);
 }
 
+static cera_status check_moe_route(const checker *c, size_t in, size_t out)
+{
+    const cr_routing *routing = &c->op->u.moe_route.routing;
+    const cr_weight *bias = c->op->u.moe_route.bias;
+    size_t n_expert = (size_t)routing->n_expert;
+    CR_TRY(want(c, "route", 2 * (size_t)routing->n_used, out));
+    CR_TRY(want(c, "logits", n_expert, width(c, c->op->mid)));
+    CR_TRY(want_norm(c, &c->op->u.moe_route.norm, in));
+    CR_TRY(want_proj(c, &c->op->u.moe_route.router, n_expert, in));
+    return bias ? want(c, bias->name, n_expert, bias->n_cols) : CERA_OK;
+}
+
+/* The route, and the value of one part for each expert that a row uses. */
+static cera_status check_parts(const checker *c, const cr_routing *routing, size_t parts)
+{
+    size_t n_used = (size_t)routing->n_used, n_ff = (size_t)routing->n_ff;
+    CR_TRY(want(c, "route", 2 * n_used, width(c, c->op->mid)));
+    return want(c, "parts", n_used * cr_graph_padded(n_ff), parts);
+}
+
+static cera_status check_moe_gate_up(const checker *c, size_t in, size_t out)
+{
+    const cr_routing *routing = &c->op->u.moe_gate_up.routing;
+    size_t n_rows = (size_t)routing->n_expert * (size_t)routing->n_ff;
+    CR_TRY(want_norm(c, &c->op->u.moe_gate_up.norm, in));
+    CR_TRY(want_proj(c, &c->op->u.moe_gate_up.gate, n_rows, in));
+    CR_TRY(want_proj(c, &c->op->u.moe_gate_up.up, n_rows, in));
+    return check_parts(c, routing, out);
+}
+
+static cera_status check_moe_down(const checker *c, size_t in, size_t out)
+{
+    const cr_routing *routing = &c->op->u.moe_down.routing;
+    const cr_proj *proj = &c->op->u.moe_down.proj;
+    CR_TRY(want_proj(c, proj, (size_t)routing->n_expert * out, (size_t)routing->n_ff));
+    return check_parts(c, routing, in);
+}
+
 static cera_status check_op(const checker *c)
 {
     const cr_op *op = c->op;
@@ -97,6 +135,12 @@ static cera_status check_op(const checker *c)
         CR_TRY(want_norm_or_none(c, &op->u.gate_up.norm, in));
         CR_TRY(want_proj(c, &op->u.gate_up.gate, out, in));
         return want_proj(c, &op->u.gate_up.up, out, in);
+    case CR_OP_MOE_ROUTE:
+        return check_moe_route(c, in, out);
+    case CR_OP_MOE_GATE_UP:
+        return check_moe_gate_up(c, in, out);
+    case CR_OP_MOE_DOWN:
+        return check_moe_down(c, in, out);
     case CR_OP_HEAD:
         CR_TRY(want_norm(c, &op->u.head.norm, in));
         return want_proj(c, &op->u.head.proj, c->graph->n_vocab, in);

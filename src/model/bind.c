@@ -44,6 +44,12 @@ static uint64_t dim_value(const cr_hparams *hp, cr_dim dim, int layer)
         return (uint64_t)hp->n_taps;
     case CR_DIM_ROPE_HALF:
         return (uint64_t)hp->rope.n_dims / 2;
+    case CR_DIM_EXPERTS:
+        return (uint64_t)hp->routing.n_expert;
+    case CR_DIM_FF_EXPERT:
+        return (uint64_t)hp->routing.n_ff;
+    case CR_DIM_FF_SHARED:
+        return (uint64_t)hp->n_ff_shared;
     }
     return 0;
 }
@@ -61,28 +67,40 @@ static cera_status check_type(const binder *b, const cr_rule *rule, const cr_ten
     return CERA_OK;
 }
 
+/* How many matrices a tensor holds. */
+static uint64_t n_stacked(const binder *b, const cr_rule *rule)
+{
+    return rule->shape == CR_STACK ? (uint64_t)b->hp->routing.n_expert : 1;
+}
+
+typedef struct shape_text {
+    char text[96];
+} shape_text;
+
+static shape_text show_shape(const uint64_t *shape, int n_dims)
+{
+    shape_text out;
+    int n = snprintf(out.text, sizeof out.text, "[%llu", (unsigned long long)shape[0]);
+    for (int i = 1; i < n_dims && n < (int)sizeof out.text; i++)
+        n += snprintf(out.text + n, sizeof out.text - (size_t)n, ", %llu",
+                      (unsigned long long)shape[i]);
+    return out;
+}
+
 static cera_status check_shape(const binder *b, const cr_rule *rule, int layer,
                                const cr_tensor *tensor)
 {
     cr_dim rows = rule->part_of != CR_DIM_NONE ? rule->part_of : rule->dims[1];
-    uint64_t want[4] = { dim_value(b->hp, rule->dims[0], layer), dim_value(b->hp, rows, layer), 1,
-                         1 };
+    uint64_t want[4] = { dim_value(b->hp, rule->dims[0], layer), dim_value(b->hp, rows, layer),
+                         n_stacked(b, rule), 1 };
     bool equal = true;
     for (int i = 0; i < 4; i++)
         equal = equal && tensor->shape[i] == want[i];
     if (equal)
         return CERA_OK;
-    char found[96];
-    int n = snprintf(found, sizeof found, "[%llu", (unsigned long long)tensor->shape[0]);
-    for (int i = 1; i < tensor->n_dims && n < (int)sizeof found; i++)
-        n += snprintf(found + n, sizeof found - (size_t)n, ", %llu",
-                      (unsigned long long)tensor->shape[i]);
-    if (rule->dims[1] == CR_DIM_NONE)
-        return cr_fail(b->err, CERA_E_FORMAT, "%s: expected [%llu], file has %s]",
-                       tensor->name.data, (unsigned long long)want[0], found);
-    return cr_fail(b->err, CERA_E_FORMAT, "%s: expected [%llu, %llu], file has %s]",
-                   tensor->name.data, (unsigned long long)want[0], (unsigned long long)want[1],
-                   found);
+    int n_dims = rule->shape == CR_STACK ? 3 : rule->dims[1] != CR_DIM_NONE ? 2 : 1;
+    return cr_fail(b->err, CERA_E_FORMAT, "%s: expected %s], file has %s]", tensor->name.data,
+                   show_shape(want, n_dims).text, show_shape(tensor->shape, tensor->n_dims).text);
 }
 
 static const cr_tensor *find(const binder *b, const char *pattern, int layer, char name[128])
@@ -121,7 +139,7 @@ static cera_status bind_rule(const binder *b, const cr_rule *rule, int layer,
         .name = tensor->name.data,
         .type = tensor->type,
         .n_cols = cols,
-        .n_rows = (size_t)dim_value(b->hp, rule->dims[1], layer),
+        .n_rows = (size_t)(dim_value(b->hp, rule->dims[1], layer) * n_stacked(b, rule)),
         .row_bytes = row_bytes,
         .data = tensor->data + first * row_bytes,
     };
@@ -135,7 +153,10 @@ static bool applies(const binder *b, const cr_rule *rule, int layer)
         return true;
     cr_layer recipe;
     b->arch->layer(b->hp, layer, &recipe);
-    return rule->where == (recipe.mixer == CR_MIXER_ATTENTION ? CR_IN_ATTENTION : CR_IN_CONV);
+    if (rule->where == CR_IN_SHARED)
+        return recipe.routed && b->hp->n_ff_shared > 0;
+    return rule->where == (recipe.mixer == CR_MIXER_ATTENTION ? CR_IN_ATTENTION : CR_IN_CONV) ||
+           rule->where == (recipe.routed ? CR_IN_ROUTED : CR_IN_DENSE);
 }
 
 /* A layer has biases on queries, keys and values, or on none of them: a file that lost one would

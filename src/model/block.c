@@ -8,12 +8,12 @@ typedef struct lowering {
     const cr_hparams *hp;
     const cr_tensors *tensors;
     cr_graph *graph;
-    /* Values that all have: the residual stream, queries, the mixer's output, the gated
-     * feed-forward. */
-    int residual, query, mixed, gated;
+    /* Values that all have: the residual stream, queries, the mixer's output. */
+    int residual, query, mixed;
     /* Those that the first layer in need of one makes: a convolution's output; keys, and what joins
-     * the residual stream, where a norm of the whole row comes first. */
-    int conv, key, joining;
+     * the residual stream, where a norm of the whole row comes first; a gated feed-forward, that of
+     * the shared expert, those of a row's own experts, and what chooses these. */
+    int conv, key, joining, gated, shared, parts, logits, route;
     int rope, rope_local; /* the graph's ropes for those of the hyper-parameters */
 } lowering;
 
@@ -22,6 +22,7 @@ void cr_layer_attention(const cr_hparams *hp, int i, cr_layer *out)
     *out = (cr_layer){
         .mixer = CR_MIXER_ATTENTION,
         .heads = { hp->n_head, hp->n_head_kv[i], hp->head_dim },
+        .routed = hp->routing.n_expert > 0 && i >= hp->n_layer_dense,
         .rope = &hp->rope,
         .window = hp->window[i],
     };
@@ -105,18 +106,65 @@ static void lower_conv(lowering *l, int i)
     lower_residual(l, i, conv, proj(w[CR_SLOT_CONV_OUT], NULL), w[CR_SLOT_MIXER_POST_NORM]);
 }
 
-static void lower_ffn(lowering *l, int i)
+/* The experts that each row uses, up to what they add to the residual stream. */
+static void lower_experts(lowering *l, int i)
 {
     const cr_weight *const *w = l->tensors->layer[i];
+    const cr_routing *routing = &l->hp->routing;
+    size_t n_used = (size_t)routing->n_used;
+    int logits = value_once(l, &l->logits, "logits", (size_t)routing->n_expert);
+    int route = value_once(l, &l->route, "route", 2 * n_used);
+    int parts = value_once(l, &l->parts, "parts", n_used * cr_graph_padded((size_t)routing->n_ff));
 
-    cr_op *op = cr_graph_op(l->graph, CR_OP_NORM_GATE_UP, i, l->residual, l->gated);
-    op->u.gate_up.norm = norm(l, w[CR_SLOT_FFN_NORM]);
-    op->u.gate_up.gate = proj(w[CR_SLOT_GATE], w[CR_SLOT_GATE_BIAS]);
-    op->u.gate_up.up = proj(w[CR_SLOT_UP], w[CR_SLOT_UP_BIAS]);
-    op->u.gate_up.function = l->hp->gate;
+    cr_op *op = cr_graph_op(l->graph, CR_OP_MOE_ROUTE, i, l->residual, route);
+    cr_graph_mid(l->graph, op, logits);
+    op->u.moe_route.norm = norm(l, w[CR_SLOT_FFN_NORM]);
+    op->u.moe_route.router = proj(w[CR_SLOT_ROUTER], NULL);
+    op->u.moe_route.bias = w[CR_SLOT_ROUTER_BIAS];
+    op->u.moe_route.routing = *routing;
 
-    lower_residual(l, i, l->gated, proj(w[CR_SLOT_DOWN], w[CR_SLOT_DOWN_BIAS]),
-                   w[CR_SLOT_FFN_POST_NORM]);
+    op = cr_graph_op(l->graph, CR_OP_MOE_GATE_UP, i, l->residual, parts);
+    cr_graph_mid(l->graph, op, route);
+    op->u.moe_gate_up.norm = norm(l, w[CR_SLOT_FFN_NORM]);
+    op->u.moe_gate_up.gate = proj(w[CR_SLOT_GATE_EXPERTS], NULL);
+    op->u.moe_gate_up.up = proj(w[CR_SLOT_UP_EXPERTS], NULL);
+    op->u.moe_gate_up.function = l->hp->gate;
+    op->u.moe_gate_up.routing = *routing;
+}
+
+static void lower_experts_down(lowering *l, int i)
+{
+    cr_op *op = cr_graph_op(l->graph, CR_OP_MOE_DOWN, i, l->parts, l->residual);
+    cr_graph_mid(l->graph, op, l->route);
+    op->u.moe_down.proj = proj(l->tensors->layer[i][CR_SLOT_DOWN_EXPERTS], NULL);
+    op->u.moe_down.scale = l->hp->residual_scale;
+    op->u.moe_down.routing = l->hp->routing;
+}
+
+/* A dense feed-forward, or routed experts, or both: a shared expert is a dense one beside the others.
+ * Both read the residual stream before either adds to it. */
+static void lower_ffn(lowering *l, int i, const cr_layer *layer)
+{
+    const cr_weight *const *w = l->tensors->layer[i];
+    const cr_weight *gate = w[CR_SLOT_GATE];
+    int gated = -1;
+
+    if (layer->routed)
+        lower_experts(l, i);
+    if (gate) {
+        gated = layer->routed ? value_once(l, &l->shared, "shared", gate->n_rows)
+                              : value_once(l, &l->gated, "gated", gate->n_rows);
+        cr_op *op = cr_graph_op(l->graph, CR_OP_NORM_GATE_UP, i, l->residual, gated);
+        op->u.gate_up.norm = norm(l, w[CR_SLOT_FFN_NORM]);
+        op->u.gate_up.gate = proj(gate, w[CR_SLOT_GATE_BIAS]);
+        op->u.gate_up.up = proj(w[CR_SLOT_UP], w[CR_SLOT_UP_BIAS]);
+        op->u.gate_up.function = l->hp->gate;
+    }
+    if (layer->routed)
+        lower_experts_down(l, i);
+    if (gate)
+        lower_residual(l, i, gated, proj(w[CR_SLOT_DOWN], w[CR_SLOT_DOWN_BIAS]),
+                       w[CR_SLOT_FFN_POST_NORM]);
 }
 
 /* The pair, as a number with a fraction, that makes so many turns within the first context. */
@@ -183,9 +231,10 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
     cr_graph graph;
     lowering l = { .arch = arch, .hp = hp, .tensors = tensors, .graph = &graph };
     l.conv = l.key = l.joining = l.rope = l.rope_local = -1;
+    l.gated = l.shared = l.parts = l.logits = l.route = -1;
     cr_graph_limits limits = {
-        .n_ops = 2 + 5 * hp->n_layer,
-        .n_values = 7,
+        .n_ops = 2 + 8 * hp->n_layer,
+        .n_values = 11,
         .n_caches = hp->n_layer,
         .n_states = hp->n_layer,
     };
@@ -201,7 +250,6 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
     l.residual = cr_graph_value(&graph, "residual", graph.n_embd);
     l.query = cr_graph_value(&graph, "query", q_width);
     l.mixed = cr_graph_value(&graph, "mixed", q_width);
-    l.gated = cr_graph_value(&graph, "gated", (size_t)hp->n_ff);
 
     cr_op *op = cr_graph_op(&graph, CR_OP_EMBED, -1, -1, l.residual);
     op->u.embed.table = tensors->global[CR_SLOT_EMBED];
@@ -214,7 +262,7 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
             lower_attention(&l, i, &layer);
         else
             lower_conv(&l, i);
-        lower_ffn(&l, i);
+        lower_ffn(&l, i, &layer);
     }
 
     const cr_weight *output = tensors->global[CR_SLOT_OUTPUT];

@@ -39,13 +39,18 @@ typedef enum cr_slot {
     CR_SLOT_CONV_OUT,
     CR_SLOT_MIXER_POST_NORM,
     CR_SLOT_FFN_NORM,
-    CR_SLOT_GATE,
+    CR_SLOT_GATE, /* of a dense layer, or of the expert that all rows share */
     CR_SLOT_UP,
     CR_SLOT_DOWN,
     CR_SLOT_GATE_BIAS,
     CR_SLOT_UP_BIAS,
     CR_SLOT_DOWN_BIAS,
     CR_SLOT_FFN_POST_NORM,
+    CR_SLOT_ROUTER,
+    CR_SLOT_ROUTER_BIAS,
+    CR_SLOT_GATE_EXPERTS,
+    CR_SLOT_UP_EXPERTS,
+    CR_SLOT_DOWN_EXPERTS,
     CR_SLOT_COUNT
 } cr_slot;
 
@@ -64,6 +69,9 @@ typedef enum cr_dim {
     CR_DIM_2_FF,
     CR_DIM_TAPS,
     CR_DIM_ROPE_HALF, /* rope.n_dims / 2 */
+    CR_DIM_EXPERTS,
+    CR_DIM_FF_EXPERT,
+    CR_DIM_FF_SHARED,
 } cr_dim;
 
 typedef enum cr_mixer { CR_MIXER_ATTENTION, CR_MIXER_CONV } cr_mixer;
@@ -74,10 +82,14 @@ typedef enum cr_where {
     CR_IN_EVERY_LAYER,
     CR_IN_ATTENTION, /* layers whose mixer that is */
     CR_IN_CONV,
+    CR_IN_DENSE,  /* layers whose feed-forward that is */
+    CR_IN_ROUTED, /* or that */
+    CR_IN_SHARED, /* routed layers of a model with a shared expert */
 } cr_where;
 
-/* A matrix may have any type that the backend multiplies; a vector is F32. */
-typedef enum cr_shape { CR_MATRIX, CR_VECTOR } cr_shape;
+/* A matrix may have any type that the backend multiplies, so may a stack, a matrix for each expert; a
+ * vector is F32. */
+typedef enum cr_shape { CR_MATRIX, CR_VECTOR, CR_STACK } cr_shape;
 
 /* One tensor: its name ("blk.%d.attn_q.weight"; %d is the layer) and its dimensions in the file's
  * order, columns first. */
@@ -96,6 +108,7 @@ typedef struct cr_rule {
 /* What a layer is made of. */
 typedef struct cr_layer {
     cr_mixer mixer;
+    bool routed; /* its feed-forward */
     /* Of an attention layer: */
     cr_heads heads;
     const cr_rotary *rope; /* &hparams->rope or &hparams->rope_local; NULL: no rotation */
@@ -117,6 +130,11 @@ void cr_layer_attention(const cr_hparams *hparams, int layer, cr_layer *out);
     {                                                                                              \
         .slot = CR_SLOT_##slot_, .name = name_, .where = CR_IN_##where_, .shape = CR_VECTOR,       \
         .dims = { CR_DIM_##n, CR_DIM_NONE }, __VA_ARGS__                                           \
+    }
+#define CR_TENSOR_STACK(slot_, name_, where_, cols, rows, ...)                                     \
+    {                                                                                              \
+        .slot = CR_SLOT_##slot_, .name = name_, .where = CR_IN_##where_, .shape = CR_STACK,        \
+        .dims = { CR_DIM_##cols, CR_DIM_##rows }, __VA_ARGS__                                      \
     }
 #define CR_TENSOR_VECTORS(slot_, name_, where_, cols, rows, ...)                                   \
     {                                                                                              \

@@ -13,6 +13,7 @@ enum {
     CR_MAX_VOCAB = 1 << 24,
     CR_MAX_CONTEXT = 1 << 26,
     CR_MAX_TAPS = 16,
+    CR_MAX_EXPERTS = 1 << 10,
 };
 
 /* How a model reaches beyond the context that it was first trained for. LINEAR: positions are divided
@@ -41,6 +42,10 @@ typedef struct cr_hparams {
     int n_vocab;                  /* rows of the embedding table */
     int n_context;                /* that the model was trained for */
     int n_taps;                   /* of the short convolution; 0: none */
+    /* Routed feed-forward, in the layers after the first n_layer_dense. */
+    cr_routing routing; /* n_expert 0: there is none */
+    int n_layer_dense;
+    int n_ff_shared; /* width of an expert that all rows use beside their own; 0: none */
     float norm_eps;
     float embed_scale;    /* of what the embedding table gives; 1 for most */
     float attn_scale;     /* of the scores; 1 / sqrt(head_dim) for most */

@@ -1,6 +1,7 @@
 /* Reading hyper-parameters. */
 #include "model/keys.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -246,9 +247,8 @@ static cera_status read_vocab(const cr_keys *keys, cr_hparams *hp)
                    keys->prefix, n_key, hp->n_vocab);
 }
 
-cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp)
+static cera_status read_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp)
 {
-    CR_TRY(cr_keys_refuse_number(keys, "expert_count", 0));
     CR_TRY(cr_keys_refuse_number(keys, "attention.causal", 1));
     CR_TRY(cr_keys_refuse_number(keys, "attention.clamp_kqv", 0));
 
@@ -273,6 +273,47 @@ cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp
                    "%s.rope.dimension_count: expected an even number, "
                    "found %d",
                    keys->prefix, hp->rope.n_dims);
+}
+
+cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp)
+{
+    CR_TRY(cr_keys_refuse_number(keys, "expert_count", 0));
+    return read_decoder(keys, min_head_kv, hp);
+}
+
+static cera_status read_gating(const cr_keys *keys, cr_gating *out)
+{
+    enum { SOFTMAX = 1, SIGMOID = 2 }; /* in files */
+    int function = *out == CR_GATING_SIGMOID ? SIGMOID : SOFTMAX;
+    CR_TRY(cr_keys_int(keys, "expert_gating_func", CR_OPTIONAL, 0, INT_MAX, &function));
+    if (function != SOFTMAX && function != SIGMOID)
+        return cr_fail(keys->err, CERA_E_UNSUPPORTED,
+                       "%s.expert_gating_func: only 1 (softmax) and 2 (sigmoid) are supported, "
+                       "found %d",
+                       keys->prefix, function);
+    *out = function == SIGMOID ? CR_GATING_SIGMOID : CR_GATING_SOFTMAX;
+    return CERA_OK;
+}
+
+cera_status cr_keys_routed_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp)
+{
+    cr_routing *r = &hp->routing;
+    CR_TRY(read_decoder(keys, min_head_kv, hp));
+    CR_TRY(cr_keys_int(keys, "expert_count", CR_OPTIONAL, 0, CR_MAX_EXPERTS, &r->n_expert));
+    if (r->n_expert == 0)
+        return CERA_OK;
+    CR_TRY(cr_keys_int(keys, "expert_used_count", CR_REQUIRED, 1, r->n_expert, &r->n_used));
+    r->n_ff = hp->n_ff;
+    CR_TRY(cr_keys_int(keys, "expert_feed_forward_length", CR_OPTIONAL, 1, CR_MAX_WIDTH, &r->n_ff));
+    CR_TRY(cr_keys_int(keys, "leading_dense_block_count", CR_OPTIONAL, 0, hp->n_layer,
+                       &hp->n_layer_dense));
+    CR_TRY(read_gating(keys, &r->gating));
+    r->normalized = true;
+    full_key norm = join(keys, "expert_weights_norm");
+    CR_TRY(cr_gguf_get_bool(keys->file, norm.text, CR_OPTIONAL, &r->normalized, keys->err));
+    r->scale = 1.0f;
+    CR_TRY(cr_keys_positive(keys, "expert_weights_scale", CR_OPTIONAL, &r->scale));
+    return cr_keys_refuse_number(keys, "expert_group_count", 0);
 }
 
 cera_status cr_keys_refuse_number(const cr_keys *keys, const char *key, double neutral)

@@ -34,8 +34,9 @@ static int tear_down(void **state)
 static void ops_have_names(void **state)
 {
     (void)state;
-    static const char *const names[] = { "EMBED",    "NORM_QKV",     "ATTEND", "CONV_IN",
-                                         "RESIDUAL", "NORM_GATE_UP", "HEAD" };
+    static const char *const names[] = { "EMBED",    "NORM_QKV",     "ATTEND",    "CONV_IN",
+                                         "RESIDUAL", "NORM_GATE_UP", "MOE_ROUTE", "MOE_GATE_UP",
+                                         "MOE_DOWN", "HEAD" };
     assert_int_equal(CR_COUNT(names), CR_OP_COUNT);
     for (int i = 0; i < CR_OP_COUNT; i++)
         assert_string_equal(cr_op_name((cr_op_kind)i), names[i]);
@@ -137,6 +138,7 @@ static void caches_and_states_add_up(void **state)
 /* ---- shape rules ------------------------------------------------------------------------- */
 
 enum { EMBD = 32, N_HEAD = 4, N_HEAD_KV = 2, DIM = 16, FF = 48, VOCAB = 50, TAPS = 3 };
+enum { N_EXPERT = 5, N_USED = 2, FF_EXPERT = 24, PART = 32 /* padded */ };
 enum { Q = N_HEAD * DIM, KV = N_HEAD_KV * DIM };
 
 /* A graph with one op of each kind, whose sizes all differ. */
@@ -167,7 +169,7 @@ static void make_sample(sample *s)
 {
     s->n = 0;
     cr_graph *g = &s->g;
-    cr_graph_limits limits = { .n_ops = 9, .n_values = 5, .n_caches = 1, .n_states = 1 };
+    cr_graph_limits limits = { .n_ops = 12, .n_values = 8, .n_caches = 1, .n_states = 1 };
     assert_true(cr_graph_init(g, &arena, &limits));
     g->n_vocab = VOCAB;
     g->n_embd = EMBD;
@@ -208,6 +210,27 @@ static void make_sample(sample *s)
     op = cr_graph_op(g, CR_OP_RESIDUAL, 1, gated, residual);
     op->u.residual.proj = proj(s, "down", EMBD, FF, NULL);
 
+    cr_routing routing = { .n_expert = N_EXPERT, .n_used = N_USED, .n_ff = FF_EXPERT };
+    int logits = cr_graph_value(g, "logits", N_EXPERT);
+    int route = cr_graph_value(g, "route", 2 * N_USED);
+    int parts = cr_graph_value(g, "parts", N_USED * PART);
+    op = cr_graph_op(g, CR_OP_MOE_ROUTE, 2, residual, route);
+    cr_graph_mid(g, op, logits);
+    op->u.moe_route.norm = norm(s, "route_norm", EMBD);
+    op->u.moe_route.router = proj(s, "router", N_EXPERT, EMBD, NULL);
+    op->u.moe_route.bias = weight(s, "router_bias", 1, N_EXPERT);
+    op->u.moe_route.routing = routing;
+    op = cr_graph_op(g, CR_OP_MOE_GATE_UP, 2, residual, parts);
+    cr_graph_mid(g, op, route);
+    op->u.moe_gate_up.norm = norm(s, "expert_norm", EMBD);
+    op->u.moe_gate_up.gate = proj(s, "gates", N_EXPERT * FF_EXPERT, EMBD, NULL);
+    op->u.moe_gate_up.up = proj(s, "ups", N_EXPERT * FF_EXPERT, EMBD, NULL);
+    op->u.moe_gate_up.routing = routing;
+    op = cr_graph_op(g, CR_OP_MOE_DOWN, 2, parts, residual);
+    cr_graph_mid(g, op, route);
+    op->u.moe_down.proj = proj(s, "downs", N_EXPERT * EMBD, FF_EXPERT, NULL);
+    op->u.moe_down.routing = routing;
+
     op = cr_graph_op(g, CR_OP_HEAD, -1, residual, -1);
     op->u.head.norm = norm(s, "output_norm", EMBD);
     op->u.head.proj = proj(s, "output", VOCAB, EMBD, NULL);
@@ -241,6 +264,13 @@ static void a_tensor_that_does_not_fit_is_named(void **state)
         { "up", "NORM_GATE_UP of layer 1", false },
         { "up_bias", "NORM_GATE_UP of layer 1", true },
         { "down", "RESIDUAL of layer 1", false },
+        { "route_norm", "MOE_ROUTE of layer 2", true },
+        { "router", "MOE_ROUTE of layer 2", false },
+        { "router_bias", "MOE_ROUTE of layer 2", true },
+        { "expert_norm", "MOE_GATE_UP of layer 2", true },
+        { "gates", "MOE_GATE_UP of layer 2", false },
+        { "ups", "MOE_GATE_UP of layer 2", false },
+        { "downs", "MOE_DOWN of layer 2", false },
         { "output_norm", "HEAD of layer -1", true },
         { "output", "HEAD of layer -1", false },
     };
@@ -316,8 +346,30 @@ static void values_that_do_not_fit_are_named(void **state)
     assert_int_equal(cr_graph_check(&s.g, &err), CERA_OK);
     assert_true(s.g.values[4].first_op == 3 && s.g.values[4].last_op == 5);
 
+    /* A route for another number of experts; a part that is not padded; experts of another width. */
     make_sample(&s);
-    s.g.ops[8].u.head.norm.weight = NULL;
+    s.g.ops[8].u.moe_route.routing.n_used = 3;
+    assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_FORMAT);
+    assert_string_equal(err.message, "MOE_ROUTE of layer 2: route: expected 6, found 4");
+    make_sample(&s);
+    s.g.ops[8].mid = -1;
+    assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_FORMAT);
+    assert_string_equal(err.message, "MOE_ROUTE of layer 2: logits: expected 5, found 0");
+    make_sample(&s);
+    s.g.ops[9].u.moe_gate_up.routing.n_used = 1;
+    assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_FORMAT);
+    assert_string_equal(err.message, "MOE_GATE_UP of layer 2: route: expected 2, found 4");
+    make_sample(&s);
+    s.g.values[7].width = N_USED * FF_EXPERT;
+    assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_FORMAT);
+    assert_string_equal(err.message, "MOE_GATE_UP of layer 2: parts: expected 64, found 48");
+    make_sample(&s);
+    s.g.ops[10].mid = -1;
+    assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_FORMAT);
+    assert_string_equal(err.message, "MOE_DOWN of layer 2: route: expected 4, found 0");
+
+    make_sample(&s);
+    s.g.ops[11].u.head.norm.weight = NULL;
     assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_FORMAT);
     assert_string_equal(err.message, "HEAD of layer -1: norm: expected 32, found 0");
 }

@@ -7,10 +7,11 @@
 #include <math.h>
 
 static cr_op_run *const runs[CR_OP_COUNT] = {
-    [CR_OP_EMBED] = cr_op_embed,       [CR_OP_NORM_QKV] = cr_op_norm_qkv,
-    [CR_OP_ATTEND] = cr_op_attend,     [CR_OP_CONV_IN] = cr_op_conv_in,
-    [CR_OP_RESIDUAL] = cr_op_residual, [CR_OP_NORM_GATE_UP] = cr_op_norm_gate_up,
-    [CR_OP_HEAD] = cr_op_head,
+    [CR_OP_EMBED] = cr_op_embed,         [CR_OP_NORM_QKV] = cr_op_norm_qkv,
+    [CR_OP_ATTEND] = cr_op_attend,       [CR_OP_CONV_IN] = cr_op_conv_in,
+    [CR_OP_RESIDUAL] = cr_op_residual,   [CR_OP_NORM_GATE_UP] = cr_op_norm_gate_up,
+    [CR_OP_MOE_ROUTE] = cr_op_moe_route, [CR_OP_MOE_GATE_UP] = cr_op_moe_gate_up,
+    [CR_OP_MOE_DOWN] = cr_op_moe_down,   [CR_OP_HEAD] = cr_op_head,
 };
 
 /* ---- what the ops share ------------------------------------------------------------------ */
@@ -44,11 +45,16 @@ bool cr_plan_stopped(cr_plan *plan)
 
 cr_act cr_input_row(const cr_input *input, int i)
 {
-    cr_act act = cr_act_at(input->acts + (size_t)i * input->act_bytes, input->width);
+    size_t row = (size_t)i / input->n_parts, part = (size_t)i % input->n_parts;
+    uint8_t *at = input->acts + row * input->act_bytes + part * input->part_bytes;
+    cr_act act = cr_act_at(at, input->width);
     if (input->source) {
-        size_t row = (size_t)(input->rows ? input->rows[i] : i);
+        if (input->rows)
+            row = (size_t)input->rows[i];
+        const float *source =
+            input->source + row * input->source_stride + part * input->part_floats;
         /* Kernels only read f; the field is not const because quantize fills the same struct. */
-        act.f = (float *)(uintptr_t)(input->source + row * input->source_stride);
+        act.f = (float *)(uintptr_t)source;
     }
     return act;
 }
@@ -66,6 +72,26 @@ static void prepare_row(cr_plan *plan, const cr_input *input, int in, const cr_n
         plan->kernels->quantize(&act);
 }
 
+/* Prepares n rows: each worker all of them for itself, or some for all workers. */
+static void prepare(cr_plan *plan, int worker, cr_input *input, int in, const cr_norm *norm, int n,
+                    bool quantized)
+{
+    size_t n_inputs = (size_t)n * input->n_parts;
+    if (!norm && !quantized)
+        return;
+    if (n <= CR_LOCAL_ROWS) {
+        input->acts = plan->local + (size_t)worker * plan->local_bytes;
+        for (size_t i = 0; i < n_inputs; i++)
+            prepare_row(plan, input, in, norm, (int)i, quantized);
+        return;
+    }
+    size_t begin, end;
+    cr_pool_share(plan->backend->pool, worker, n_inputs, 1, &begin, &end);
+    for (size_t i = begin; i < end; i++)
+        prepare_row(plan, input, in, norm, (int)i, quantized);
+    cr_pool_barrier(plan->backend->pool);
+}
+
 cr_input cr_plan_input(cr_plan *plan, int worker, int in, const cr_norm *norm, const int32_t *rows,
                        int n, bool quantized)
 {
@@ -78,20 +104,26 @@ cr_input cr_plan_input(cr_plan *plan, int worker, int in, const cr_norm *norm, c
         .source_stride = plan->graph->row_floats,
         .rows = rows,
         .width = plan->graph->values[in].width,
+        .n_parts = 1,
     };
-    if (!norm && !quantized)
-        return input;
-    if (n <= CR_LOCAL_ROWS) {
-        input.acts = plan->local + (size_t)worker * plan->local_bytes;
-        for (int i = 0; i < n; i++)
-            prepare_row(plan, &input, in, norm, i, quantized);
-        return input;
-    }
-    size_t begin, end;
-    cr_pool_share(plan->backend->pool, worker, (size_t)n, 1, &begin, &end);
-    for (size_t i = begin; i < end; i++)
-        prepare_row(plan, &input, in, norm, (int)i, quantized);
-    cr_pool_barrier(plan->backend->pool);
+    prepare(plan, worker, &input, in, norm, n, quantized);
+    return input;
+}
+
+cr_input cr_plan_input_parts(cr_plan *plan, int worker, int in, int n_parts, size_t width,
+                             bool quantized)
+{
+    cr_input input = {
+        .acts = plan->shared,
+        .act_bytes = plan->act_bytes,
+        .source = cr_plan_value(plan, in, 0),
+        .source_stride = plan->graph->row_floats,
+        .width = width,
+        .n_parts = (size_t)n_parts,
+        .part_floats = cr_graph_padded(width),
+        .part_bytes = cr_act_bytes(width),
+    };
+    prepare(plan, worker, &input, in, NULL, plan->batch->n_rows, quantized);
     return input;
 }
 
@@ -101,7 +133,7 @@ void cr_plan_project(const cr_plan *plan, int worker, const cr_proj *proj, size_
     const cr_weight *w = proj->weight;
     cr_act *x = band_rows(plan, worker);
     for (int i = 0; i < band.n; i++)
-        x[i] = cr_input_row(input, band.row + i);
+        x[i] = cr_input_row(input, band.list ? band.list[band.row + i] : band.row + i);
     cr_kernels_multiply(plan->kernels, w->type, y, y_stride, w->data + first * w->row_bytes,
                         w->row_bytes, n, x, (size_t)band.n, panel_of(plan, worker));
     if (!proj->bias)
@@ -122,6 +154,19 @@ static size_t widest_value(const cr_graph *graph)
     return widest;
 }
 
+/* Of one row of any value as matrix kernels read it, in one part or in several. */
+static size_t act_bytes(const cr_graph *graph)
+{
+    size_t most = cr_act_bytes(widest_value(graph));
+    for (int i = 0; i < graph->n_ops; i++) {
+        const cr_op *op = &graph->ops[i];
+        if (op->kind == CR_OP_MOE_DOWN)
+            most = CR_MAX(most, (size_t)op->u.moe_down.routing.n_used *
+                                    cr_act_bytes((size_t)op->u.moe_down.routing.n_ff));
+    }
+    return most;
+}
+
 static size_t widest_rope(const cr_graph *graph)
 {
     int widest = 0;
@@ -131,7 +176,7 @@ static size_t widest_rope(const cr_graph *graph)
 }
 
 /* The most floats that an op wants beside the shared buffers. */
-static size_t scratch_floats(const cr_graph *graph)
+static size_t scratch_floats(const cr_graph *graph, int max_rows)
 {
     size_t most = 2 * CR_BAND * CR_TILE;
     for (int i = 0; i < graph->n_ops; i++) {
@@ -142,6 +187,10 @@ static size_t scratch_floats(const cr_graph *graph)
             most = CR_MAX(most, CR_KEY_CHUNK + (size_t)op->u.attend.heads.head_dim);
         if (op->kind == CR_OP_CONV_IN)
             most = CR_MAX(most, (3 * CR_BAND + op->u.conv.taps->n_cols) * CR_TILE);
+        if (op->kind == CR_OP_MOE_ROUTE)
+            most = CR_MAX(most, 2 * CR_BAND * CR_TILE +
+                                    cr_plan_moe_bytes(&op->u.moe_route.routing, max_rows) /
+                                        sizeof(float));
     }
     return (most + 15) / 16 * 16;
 }
@@ -192,9 +241,9 @@ static cera_status plan_new(cr_backend *backend, const cr_graph *graph,
     plan->max_rows = options->max_rows;
     plan->kv_type = options->kv_type;
     plan->kv_size = (size_t)cr_type_get(options->kv_type)->block_bytes;
-    plan->act_bytes = cr_act_bytes(widest_value(graph));
+    plan->act_bytes = act_bytes(graph);
     plan->turn_floats = widest_rope(graph);
-    plan->scratch_floats = scratch_floats(graph);
+    plan->scratch_floats = scratch_floats(graph, plan->max_rows);
     plan->local_bytes = CR_LOCAL_ROWS * plan->act_bytes + plan->scratch_floats * sizeof(float) +
                         CR_BAND * sizeof(cr_act) + cr_panel_bytes(widest_value(graph));
 
@@ -353,6 +402,13 @@ static cera_status supports(const cr_backend *backend, const cr_op *op, cera_err
     case CR_OP_NORM_GATE_UP:
         CR_TRY(want_kernel(backend, op, &op->u.gate_up.gate, err));
         return want_kernel(backend, op, &op->u.gate_up.up, err);
+    case CR_OP_MOE_ROUTE:
+        return want_kernel(backend, op, &op->u.moe_route.router, err);
+    case CR_OP_MOE_GATE_UP:
+        CR_TRY(want_kernel(backend, op, &op->u.moe_gate_up.gate, err));
+        return want_kernel(backend, op, &op->u.moe_gate_up.up, err);
+    case CR_OP_MOE_DOWN:
+        return want_kernel(backend, op, &op->u.moe_down.proj, err);
     case CR_OP_HEAD:
         return want_kernel(backend, op, &op->u.head.proj, err);
     case CR_OP_EMBED:

@@ -83,6 +83,8 @@ typedef struct cr_input {
     size_t source_stride;
     const int32_t *rows; /* as given */
     size_t width;
+    size_t n_parts; /* a row of the value is so many inputs; 1 for most */
+    size_t part_floats, part_bytes;
 } cr_input;
 
 /* Prepares n rows of value `in`: all rows of the batch, or those listed in `rows` (not NULL). With
@@ -91,6 +93,10 @@ typedef struct cr_input {
  * all rows. */
 cr_input cr_plan_input(cr_plan *plan, int worker, int in, const cr_norm *norm, const int32_t *rows,
                        int n, bool quantized);
+/* The same for a value whose rows are n_parts inputs each, `width` wide, at multiples of
+ * cr_graph_padded(width): part p of row r is input r * n_parts + p. */
+cr_input cr_plan_input_parts(cr_plan *plan, int worker, int in, int n_parts, size_t width,
+                             bool quantized);
 cr_act cr_input_row(const cr_input *input, int i);
 
 /* Whether a projection reads int8 activations. */
@@ -99,15 +105,17 @@ static inline bool cr_proj_quantized(const cr_proj *proj)
     return cr_kernels_int8(proj->weight->type);
 }
 
-/* Rows [row, row + n) of an input, which are projected together: up to CR_BAND. */
+/* Rows [row, row + n) of an input, which are projected together: up to CR_BAND. With a list, those
+ * that stand at these places of it. */
 typedef struct cr_band {
     int row, n;
+    const int32_t *list;
 } cr_band;
 
 /* The band at `row` of n_rows rows. */
 static inline cr_band cr_band_at(int row, int n_rows)
 {
-    return (cr_band){ row, CR_MIN(n_rows - row, CR_BAND) };
+    return (cr_band){ .row = row, .n = CR_MIN(n_rows - row, CR_BAND) };
 }
 
 /* y[i * y_stride + r] = row first + r of proj times row band.row + i of the input, r in [0, n). */
@@ -117,6 +125,9 @@ void cr_plan_project(const cr_plan *plan, int worker, const cr_proj *proj, size_
 /* The ops. Each is called by every worker. */
 typedef void cr_op_run(cr_plan *plan, const cr_op *op, int worker);
 cr_op_run cr_op_embed, cr_op_norm_qkv, cr_op_attend, cr_op_conv_in, cr_op_residual,
-    cr_op_norm_gate_up, cr_op_head;
+    cr_op_norm_gate_up, cr_op_moe_route, cr_op_moe_gate_up, cr_op_moe_down, cr_op_head;
+
+/* Bytes that the MoE ops want of a worker's scratch behind their tiles. */
+size_t cr_plan_moe_bytes(const cr_routing *routing, int max_rows);
 
 #endif
