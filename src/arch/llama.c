@@ -1,4 +1,5 @@
-/* llama: the plain decoder. Llama 1 to 3.x, Mistral 7B, SmolLM and many others come as `llama`.
+/* llama: the plain decoder. Llama 1 to 3.x, Mistral 7B, SmolLM and many others come as `llama`; with
+ * `expert_count`, Mixtral too, whose feed-forwards are routed as in qwen3moe.c.
  *
  *     x += out(attention(rope(q), rope(k), v))      q, k, v = projections of rmsnorm(x)
  *     x += down(silu(gate(n)) * up(n))              n = rmsnorm(x)
@@ -15,9 +16,10 @@
 
 static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
 {
-    CR_TRY(cr_keys_decoder(keys, 1, hp));
+    CR_TRY(cr_keys_routed_decoder(keys, 1, hp));
 
     CR_TRY(cr_keys_rope(keys, CR_ROPE_PAIRS, 10000.0f, &hp->rope));
+    CR_TRY(cr_keys_refuse_number(keys, "expert_shared_feed_forward_length", 0));
     return cr_keys_refuse_number(keys, "attention.sliding_window", 0);
 }
 
@@ -38,12 +40,16 @@ static const cr_rule rules[] = {
     CR_TENSOR_VECTOR(ATTN_OUT_BIAS, "blk.%d.attn_output.bias", EVERY_LAYER, EMBD, .optional = true),
 
     CR_TENSOR_VECTOR(FFN_NORM, "blk.%d.ffn_norm.weight", EVERY_LAYER, EMBD),
-    CR_TENSOR_MATRIX(GATE, "blk.%d.ffn_gate.weight", EVERY_LAYER, EMBD, FF),
-    CR_TENSOR_MATRIX(UP, "blk.%d.ffn_up.weight", EVERY_LAYER, EMBD, FF),
-    CR_TENSOR_MATRIX(DOWN, "blk.%d.ffn_down.weight", EVERY_LAYER, FF, EMBD),
-    CR_TENSOR_VECTOR(GATE_BIAS, "blk.%d.ffn_gate.bias", EVERY_LAYER, FF, .optional = true),
-    CR_TENSOR_VECTOR(UP_BIAS, "blk.%d.ffn_up.bias", EVERY_LAYER, FF, .optional = true),
-    CR_TENSOR_VECTOR(DOWN_BIAS, "blk.%d.ffn_down.bias", EVERY_LAYER, EMBD, .optional = true),
+    CR_TENSOR_MATRIX(GATE, "blk.%d.ffn_gate.weight", DENSE, EMBD, FF),
+    CR_TENSOR_MATRIX(UP, "blk.%d.ffn_up.weight", DENSE, EMBD, FF),
+    CR_TENSOR_MATRIX(DOWN, "blk.%d.ffn_down.weight", DENSE, FF, EMBD),
+    CR_TENSOR_VECTOR(GATE_BIAS, "blk.%d.ffn_gate.bias", DENSE, FF, .optional = true),
+    CR_TENSOR_VECTOR(UP_BIAS, "blk.%d.ffn_up.bias", DENSE, FF, .optional = true),
+    CR_TENSOR_VECTOR(DOWN_BIAS, "blk.%d.ffn_down.bias", DENSE, EMBD, .optional = true),
+    CR_TENSOR_MATRIX(ROUTER, "blk.%d.ffn_gate_inp.weight", ROUTED, EMBD, EXPERTS),
+    CR_TENSOR_STACK(GATE_EXPERTS, "blk.%d.ffn_gate_exps.weight", ROUTED, EMBD, FF_EXPERT),
+    CR_TENSOR_STACK(UP_EXPERTS, "blk.%d.ffn_up_exps.weight", ROUTED, EMBD, FF_EXPERT),
+    CR_TENSOR_STACK(DOWN_EXPERTS, "blk.%d.ffn_down_exps.weight", ROUTED, FF_EXPERT, EMBD),
 };
 
 const cr_arch cr_arch_llama = { "llama", read_hparams, cr_layer_attention, rules, CR_COUNT(rules) };

@@ -58,6 +58,14 @@ static toy_spec read_spec(const json_t *model)
     spec.residual_scale = option(s, "residual_scale");
     spec.attn_scale = option(s, "attn_scale");
     spec.logit_scale = option(s, "logit_scale");
+    spec.n_expert = (int)option(s, "n_expert");
+    spec.n_expert_used = (int)option(s, "n_expert_used");
+    spec.n_dense = (int)option(s, "n_dense");
+    spec.n_ff_expert = (int)option(s, "n_ff_expert");
+    spec.n_ff_shared = (int)option(s, "n_ff_shared");
+    spec.gating = (int)option(s, "gating");
+    spec.expert_scale = option(s, "expert_scale");
+    spec.expert_norm_off = json_is_true(json_object_get(s, "expert_norm_off"));
     const json_t *kv = golden_get(s, "n_head_kv");
     for (int i = 0; i < spec.n_layer; i++)
         spec.n_head_kv[i] = (int)json_integer_value(json_array_get(kv, (size_t)i));
@@ -360,6 +368,49 @@ static const mutation_case mutation_cases[] = {
     { "llama-f32-linear", TOY_KEY, "rope.scaling.factor" },
     { "qwen2-f32-yarn", TOY_KEY, "rope.scaling.factor" },
     { "qwen2-f32-yarn", TOY_KEY, "rope.scaling.original_context_length" },
+    { "llama-f32-moe", TOY_KEY, "expert_used_count" },
+    { "llama-f32-moe", TOY_EXPERT_NORM, "weights not over their sum" },
+    { "llama-f32-moe", TOY_GATING, "sigmoid for softmax" },
+    { "llama-f32-moe", TOY_ROUTER, "experts in reverse order" },
+    { "llama-f32-moe", TOY_GATE_UP, "gate and up exchanged" },
+    { "llama-f32-moe", TOY_ROPE_PAIRS, "rotation of halves" },
+    { "llama-q4_0-moe", TOY_ROUTER, "experts in reverse order" },
+    { "qwen3moe-f32", TOY_EPS, "norm epsilon x 10" },
+    { "qwen3moe-f32", TOY_ROPE_BASE, "rope base x 2" },
+    { "qwen3moe-f32", TOY_ROPE_PAIRS, "rotation of neighbours" },
+    { "qwen3moe-f32", TOY_ATTN_SCALE, "attention scale x 2" },
+    { "qwen3moe-f32", TOY_QK_NORM, "norms of q and k exchanged" },
+    { "qwen3moe-f32", TOY_KEY, "expert_used_count" },
+    { "qwen3moe-f32", TOY_EXPERT_NORM, "weights not over their sum" },
+    { "qwen3moe-f32", TOY_GATING, "sigmoid for softmax" },
+    { "qwen3moe-f32", TOY_ROUTER, "experts in reverse order" },
+    { "qwen3moe-f32-odd", TOY_EXPERT_NORM, "weights over their sum" },
+    { "qwen3moe-f32-odd", TOY_KEY, "expert_weights_scale" },
+    { "qwen3moe-mixed", TOY_ROUTER, "experts in reverse order" },
+    { "lfm2moe-f32", TOY_EPS, "norm epsilon x 10" },
+    { "lfm2moe-f32", TOY_ROPE_BASE, "rope base x 2" },
+    { "lfm2moe-f32", TOY_TAPS, "taps reversed" },
+    { "lfm2moe-f32", TOY_NO_BIAS, "biases dropped" },
+    { "lfm2moe-f32", TOY_EXPERT_NORM, "weights not over their sum" },
+    { "lfm2moe-f32", TOY_GATING, "softmax for sigmoid" },
+    { "lfm2moe-f32", TOY_ROUTER, "experts in reverse order" },
+    { "lfm2moe-f32", TOY_KEY, "expert_used_count" },
+    { "lfm2moe-f32", TOY_GATE_UP, "gate and up exchanged" },
+    { "lfm2moe-f32-scale", TOY_KEY, "expert_weights_scale" },
+    { "lfm2moe-f32-scale", TOY_EXPERT_NORM, "weights over their sum" },
+    { "lfm2moe-q4_0", TOY_NO_BIAS, "biases dropped" },
+    { "granitemoe-f32", TOY_EPS, "norm epsilon x 10" },
+    { "granitemoe-f32", TOY_ROPE_BASE, "rope base x 2" },
+    { "granitemoe-f32", TOY_ROPE_PAIRS, "rotation of halves" },
+    { "granitemoe-f32", TOY_KEY, "residual_scale" },
+    { "granitemoe-f32", TOY_KEY, "attention.scale" },
+    { "granitemoe-f32", TOY_KEY, "logit_scale" },
+    { "granitemoe-f32", TOY_KEY, "expert_used_count" },
+    { "granitemoe-f32", TOY_EXPERT_NORM, "weights not over their sum" },
+    { "granitemoe-f32", TOY_GATING, "sigmoid for softmax" },
+    { "granitemoe-f32", TOY_NO_SHARED, "shared expert dropped" },
+    { "granitemoe-f32-alone", TOY_ROUTER, "experts in reverse order" },
+    { "granitemoe-q4_0", TOY_NO_SHARED, "shared expert dropped" },
 };
 
 static double mutated_distance(const mutation_case *c)
@@ -539,6 +590,16 @@ static void test_same_lfm2_mixed(void **state)
     check_same("lfm2-mixed");
 }
 
+static void test_same_experts(void **state)
+{
+    (void)state;
+    check_same("llama-q4_0-moe");
+    check_same("qwen3moe-f32-odd");
+    check_same("qwen3moe-mixed");
+    check_same("lfm2moe-q4_0");
+    check_same("granitemoe-f32");
+}
+
 /* ---- text -------------------------------------------------------------------------------- */
 
 static void test_text(void **state)
@@ -585,17 +646,12 @@ static int unload(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference),
-        cmocka_unit_test(test_mutations),
-        cmocka_unit_test(test_same_llama_float),
-        cmocka_unit_test(test_same_llama_mixed),
-        cmocka_unit_test(test_same_llama_tied),
-        cmocka_unit_test(test_same_olmo2),
-        cmocka_unit_test(test_same_gemma),
-        cmocka_unit_test(test_same_lfm2_float),
-        cmocka_unit_test(test_same_lfm2_taps),
-        cmocka_unit_test(test_same_lfm2_mixed),
-        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_reference),        cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_same_llama_float), cmocka_unit_test(test_same_llama_mixed),
+        cmocka_unit_test(test_same_llama_tied),  cmocka_unit_test(test_same_olmo2),
+        cmocka_unit_test(test_same_gemma),       cmocka_unit_test(test_same_lfm2_float),
+        cmocka_unit_test(test_same_lfm2_taps),   cmocka_unit_test(test_same_lfm2_mixed),
+        cmocka_unit_test(test_same_experts),     cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests_name("golden/toy", tests, load, unload);
 }

@@ -21,7 +21,7 @@ typedef struct tensor {
     cr_type type;
     int gain;
     int n_dims;
-    uint64_t dims[2];
+    uint64_t dims[3];
     bool is_rotated; /* queries and keys: TOY_ROPE_PAIRS permutes each head */
 } tensor;
 
@@ -35,7 +35,8 @@ typedef struct recipe {
     enum { BIAS_NONE, BIAS_QKV, BIAS_ALL } bias; /* where toy_spec.bias puts them */
     enum { QK_NORM_NONE, QK_NORM_HEAD, QK_NORM_ROW } qk_norm;
     enum { NORMS_BEFORE, NORMS_AFTER, NORMS_BOTH } norms; /* of attention and feed-forward */
-    bool fused; /* q, k and v in one tensor, gate and up in one */
+    bool fused;  /* q, k and v in one tensor, gate and up in one */
+    bool select; /* experts are chosen with a bias */
 } recipe;
 
 static const recipe recipes[] = {
@@ -49,6 +50,9 @@ static const recipe recipes[] = {
     { "gemma2", "output_norm", .norms = NORMS_BOTH },
     { "gemma3", "output_norm", .qk_norm = QK_NORM_HEAD, .norms = NORMS_BOTH },
     { "phi3", "output_norm", .fused = true },
+    { "qwen3moe", "output_norm", .qk_norm = QK_NORM_HEAD },
+    { "lfm2moe", "token_embd_norm", .qk_norm = QK_NORM_HEAD, .select = true },
+    { "granitemoe", "output_norm", .is_pairs = true, .bias = BIAS_ALL },
 };
 
 static const recipe *find_recipe(const char *arch)
@@ -69,7 +73,7 @@ typedef struct toy {
 
 void toy_spec_init(toy_spec *spec, const char *arch, cr_type type)
 {
-    bool has_conv = strcmp(find_recipe(arch)->arch, "lfm2") == 0;
+    bool has_conv = strncmp(find_recipe(arch)->arch, "lfm2", 4) == 0;
     *spec = (toy_spec){
         .arch = arch,
         .type = type,
@@ -195,6 +199,8 @@ static uint64_t row_source(const toy *t, const tensor *x, uint64_t row)
         uint64_t n = (uint64_t)t->spec->n_embd, part = row / n;
         return (part < 2 ? 1 - part : part) * n + row % n;
     }
+    if (t->spec->mutation == TOY_ROUTER && strstr(x->name, "ffn_gate_inp"))
+        return x->dims[1] - 1 - row;
     uint64_t n_q = (uint64_t)t->spec->n_head * dim, n_ff = (uint64_t)t->spec->n_ff;
     bool is_qkv = t->spec->mutation == TOY_QK_SWAPPED && strstr(x->name, "attn_qkv");
     if (is_qkv && row < 2 * n_q) /* as many keys as queries */
@@ -204,12 +210,17 @@ static uint64_t row_source(const toy *t, const tensor *x, uint64_t row)
     return row;
 }
 
+static uint64_t n_rows(const tensor *x)
+{
+    return (x->n_dims > 1 ? x->dims[1] : 1) * (x->n_dims > 2 ? x->dims[2] : 1);
+}
+
 static void make_matrix(const toy *t, const tensor *x, int gain)
 {
     const cr_type_info *info = cr_type_get(x->type);
     numbers r = numbers_of(t->spec->seed, x->source);
     uint64_t n_cols = x->dims[0];
-    for (uint64_t row = 0; row < x->dims[1]; row++) {
+    for (uint64_t row = 0; row < n_rows(x); row++) {
         uint64_t from = row_source(t, x, row);
         if (info->weights > 1) {
             uint64_t n_blocks = n_cols / (uint64_t)info->weights;
@@ -260,14 +271,15 @@ static void make_data(const toy *t, const tensor *x)
 {
     bool is_query = strstr(x->name, "attn_q.") != NULL && !t->recipe->qk_norm;
     int gain = x->gain + (t->spec->mutation == TOY_ATTN_SCALE && is_query ? 1 : 0);
+    if (t->spec->mutation == TOY_NO_SHARED && strstr(x->name, "ffn_down_shexp"))
+        gain -= 20; /* next to nothing */
     if (x->content == MATRIX) {
         make_matrix(t, x, gain);
     } else {
         tensor copy = *x;
         copy.gain = gain;
         numbers r = numbers_of(t->spec->seed, x->source);
-        uint64_t n = x->dims[0] * (x->n_dims == 2 ? x->dims[1] : 1);
-        for (uint64_t i = 0; i < n; i++)
+        for (uint64_t i = 0; i < x->dims[0] * n_rows(x); i++)
             build_number(t->out, vector_number(t, &copy, r, i), 4);
     }
     while (t->out->size % ALIGNMENT != 0)
@@ -295,6 +307,13 @@ static const role roles[] = {
     { "ffn_gate", CR_TYPE_Q4_1, 0 },
     { "ffn_up", CR_TYPE_F32, 0 },
     { "ffn_down", CR_TYPE_Q4_K, 0 },
+    { "ffn_gate_inp", CR_TYPE_F32, 1 },
+    { "ffn_gate_exps", CR_TYPE_Q4_1, 0 },
+    { "ffn_up_exps", CR_TYPE_Q8_0, 0 },
+    { "ffn_down_exps", CR_TYPE_Q4_K, 0 },
+    { "ffn_gate_shexp", CR_TYPE_Q4_0, 0 },
+    { "ffn_up_shexp", CR_TYPE_F16, 0 },
+    { "ffn_down_shexp", CR_TYPE_Q6_K, 0 },
 };
 
 static const role *find_role(const char *name)
@@ -332,6 +351,7 @@ static const char *exchanged(const toy *t, const char *name)
     } pairs[] = {
         { TOY_QK_SWAPPED, "attn_q", "attn_k" },
         { TOY_GATE_UP, "ffn_gate", "ffn_up" },
+        { TOY_GATE_UP, "ffn_gate_exps", "ffn_up_exps" },
         { TOY_QK_NORM, "attn_q_norm", "attn_k_norm" },
         { TOY_POST_NORM, "post_attention_norm", "post_ffw_norm" },
     };
@@ -431,6 +451,44 @@ static void add_ffn(toy *t, const char *name, int n_cols, int n_rows, int layer)
     add_bias(t, name, n_rows, layer);
 }
 
+/* A matrix for each expert. */
+static void add_stack(toy *t, const char *name, int n_cols, int n_rows, int layer)
+{
+    tensor *x = add_matrix(t, name, n_cols, n_rows, layer);
+    x->n_dims = 3;
+    x->dims[2] = (uint64_t)t->spec->n_expert;
+}
+
+static void add_experts(toy *t, int layer)
+{
+    const toy_spec *s = t->spec;
+    int n_ff = s->n_ff_expert > 0 ? s->n_ff_expert : s->n_ff;
+    add_matrix(t, "ffn_gate_inp", s->n_embd, s->n_expert, layer)->type = CR_TYPE_F32;
+    if (t->recipe->select) {
+        tensor *x = add(t, "exp_probs_b", "bias", layer);
+        x->content = BIAS;
+        x->gain = 3;
+        x->dims[0] = (uint64_t)s->n_expert;
+    }
+    add_stack(t, "ffn_gate_exps", s->n_embd, n_ff, layer);
+    add_stack(t, "ffn_up_exps", s->n_embd, n_ff, layer);
+    add_stack(t, "ffn_down_exps", n_ff, s->n_embd, layer);
+    if (s->n_ff_shared == 0)
+        return;
+    add_matrix(t, "ffn_gate_shexp", s->n_embd, s->n_ff_shared, layer);
+    add_matrix(t, "ffn_up_shexp", s->n_embd, s->n_ff_shared, layer);
+    add_matrix(t, "ffn_down_shexp", s->n_ff_shared, s->n_embd, layer);
+}
+
+static void add_dense(toy *t, int layer)
+{
+    const toy_spec *s = t->spec;
+    if (!t->recipe->fused)
+        add_ffn(t, "ffn_gate", s->n_embd, s->n_ff, layer);
+    add_ffn(t, "ffn_up", s->n_embd, s->n_ff * (t->recipe->fused ? 2 : 1), layer);
+    add_ffn(t, "ffn_down", s->n_ff, s->n_embd, layer);
+}
+
 static void add_factors(toy *t, const char *name, const char *source)
 {
     tensor *x = add(t, name, "weight", -1);
@@ -464,10 +522,10 @@ static void list_tensors(toy *t)
             add_norm(t, "post_attention_norm", s->n_embd, i);
         if (t->recipe->norms != NORMS_AFTER)
             add_norm(t, "ffn_norm", s->n_embd, i);
-        if (!t->recipe->fused)
-            add_ffn(t, "ffn_gate", s->n_embd, s->n_ff, i);
-        add_ffn(t, "ffn_up", s->n_embd, s->n_ff * (t->recipe->fused ? 2 : 1), i);
-        add_ffn(t, "ffn_down", s->n_ff, s->n_embd, i);
+        if (s->n_expert > 0 && i >= s->n_dense)
+            add_experts(t, i);
+        else
+            add_dense(t, i);
         if (t->recipe->norms != NORMS_BEFORE)
             add_norm(t, "post_ffw_norm", s->n_embd, i);
     }
@@ -500,6 +558,12 @@ static void key_int(keys *k, const char *key, int value)
     value *= is_doubled(k, key) ? 2 : 1;
     build_key_u32(k->out, full(k, name, key), (uint32_t)value);
     k->n++;
+}
+
+static void key_int_if(keys *k, const char *key, int value)
+{
+    if (value > 0)
+        key_int(k, key, value);
 }
 
 static void key_float(keys *k, const char *key, float value)
@@ -572,6 +636,25 @@ static void write_vocab(keys *k)
     k->n += 6;
 }
 
+static void write_expert_keys(const toy_spec *s, keys *k)
+{
+    enum { SOFTMAX = 1, SIGMOID = 2 };
+    int other = s->gating == SIGMOID ? SOFTMAX : SIGMOID;
+    key_int_if(k, "expert_count", s->n_expert);
+    key_int_if(k, "expert_used_count", s->n_expert_used);
+    key_int_if(k, "expert_feed_forward_length", s->n_ff_expert);
+    key_int_if(k, "expert_shared_feed_forward_length", s->n_ff_shared);
+    key_int_if(k, "leading_dense_block_count", s->n_dense);
+    key_int_if(k, "expert_gating_func", s->mutation == TOY_GATING ? other : s->gating);
+    key_float_if(k, "expert_weights_scale", s->expert_scale);
+    bool norm_off = s->expert_norm_off != (s->mutation == TOY_EXPERT_NORM);
+    if (!norm_off)
+        return;
+    char name[MAX_NAME];
+    build_key_number(k->out, full(k, name, "expert_weights_norm"), 7, 0, 1);
+    k->n++;
+}
+
 static void write_keys(const toy *t, keys *k)
 {
     const toy_spec *s = t->spec;
@@ -618,6 +701,7 @@ static void write_keys(const toy *t, keys *k)
     key_float_if(k, "residual_scale", s->residual_scale);
     key_float_if(k, "attention.scale", s->attn_scale);
     key_float_if(k, "logit_scale", s->logit_scale);
+    write_expert_keys(s, k);
     write_vocab(k);
 }
 
@@ -646,7 +730,7 @@ void toy_build(const toy_spec *spec, gguf_build *out)
         const tensor *x = &t->tensors[i];
         const cr_type_info *info = cr_type_get(x->type);
         build_tensor(out, x->name, info->id, offset, (uint32_t)x->n_dims, x->dims);
-        uint64_t n = x->dims[0] * (x->n_dims == 2 ? x->dims[1] : 1);
+        uint64_t n = x->dims[0] * n_rows(x);
         offset += (cr_type_bytes(info, (size_t)n) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
     build_data(out, ALIGNMENT, 0);

@@ -25,22 +25,26 @@ enum { TOY_MAX_LAYERS = 8, TOY_N_VOCAB = 300 };
  * the right file. */
 typedef enum toy_mutation {
     TOY_RIGHT,
-    TOY_EPS,        /* the norms' epsilon ten times as large */
-    TOY_ROPE_BASE,  /* 10,000 becomes 20,000 */
-    TOY_ROPE_PAIRS, /* pairs are halves instead of neighbours, or the other way round */
-    TOY_ATTN_SCALE, /* scores twice as large */
-    TOY_QK_SWAPPED, /* queries from the keys' weights; needs as many kv heads as heads */
-    TOY_NO_BIAS,    /* the biases are 0 */
-    TOY_NO_FACTORS, /* rope_freqs.weight is left away */
-    TOY_TIED,       /* the head is the embedding table */
-    TOY_GATE_UP,    /* gate and up exchanged */
-    TOY_QK_NORM,    /* norms of queries and keys exchanged */
-    TOY_POST_NORM,  /* norms after attention and feed-forward exchanged */
-    TOY_TAPS,       /* taps of the convolution reversed */
-    TOY_CONV_PARTS, /* b, c, x becomes c, b, x */
-    TOY_KEY,        /* the number of key `detail` doubled */
-    TOY_LONG_SHORT, /* long and short rope factors exchanged */
-    TOY_ARCH,       /* the file says that it is a `detail` */
+    TOY_EPS,         /* the norms' epsilon ten times as large */
+    TOY_ROPE_BASE,   /* 10,000 becomes 20,000 */
+    TOY_ROPE_PAIRS,  /* pairs are halves instead of neighbours, or the other way round */
+    TOY_ATTN_SCALE,  /* scores twice as large */
+    TOY_QK_SWAPPED,  /* queries from the keys' weights; needs as many kv heads as heads */
+    TOY_NO_BIAS,     /* the biases are 0 */
+    TOY_NO_FACTORS,  /* rope_freqs.weight is left away */
+    TOY_TIED,        /* the head is the embedding table */
+    TOY_GATE_UP,     /* gate and up exchanged */
+    TOY_QK_NORM,     /* norms of queries and keys exchanged */
+    TOY_POST_NORM,   /* norms after attention and feed-forward exchanged */
+    TOY_TAPS,        /* taps of the convolution reversed */
+    TOY_CONV_PARTS,  /* b, c, x becomes c, b, x */
+    TOY_KEY,         /* the number of key `detail` doubled */
+    TOY_LONG_SHORT,  /* long and short rope factors exchanged */
+    TOY_ARCH,        /* the file says that it is a `detail` */
+    TOY_GATING,      /* experts by sigmoid instead of softmax, or the other way round */
+    TOY_EXPERT_NORM, /* weights of experts divided by their sum or not */
+    TOY_ROUTER,      /* experts in reverse order */
+    TOY_NO_SHARED,   /* the shared expert is next to nothing */
     TOY_N_MUTATIONS
 } toy_mutation;
 
@@ -61,6 +65,12 @@ typedef struct toy_spec {
     float scale_factor, scale_gain;
     int first_context; /* rope.scaling.original_context_length */
     bool tied, bias, factors, long_short;
+    int n_expert, n_expert_used,
+        n_dense;                  /* n_expert 0: no experts; the first n_dense layers are dense */
+    int n_ff_expert, n_ff_shared; /* 0: as wide as n_ff; no shared expert */
+    int gating;                   /* expert_gating_func: 1 softmax, 2 sigmoid */
+    float expert_scale;
+    bool expert_norm_off;
     toy_mutation mutation;
     const char *detail; /* of the mutation */
 } toy_spec;
