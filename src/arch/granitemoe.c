@@ -15,7 +15,7 @@
 
 static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
 {
-    CR_TRY(cr_keys_routed_decoder(keys, 1, hp));
+    CR_TRY(cr_keys_routed_decoder(keys, 1, CR_OPTIONAL, hp));
     CR_TRY(cr_keys_int(keys, "expert_shared_feed_forward_length", CR_OPTIONAL, 0, CR_MAX_WIDTH,
                        &hp->n_ff_shared));
     CR_TRY(cr_keys_positive(keys, "embedding_scale", CR_OPTIONAL, &hp->embed_scale));

@@ -14,7 +14,7 @@
 static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
 {
     hp->routing.gating = CR_GATING_SIGMOID;
-    CR_TRY(cr_keys_routed_decoder(keys, 0, hp));
+    CR_TRY(cr_keys_routed_decoder(keys, 0, CR_REQUIRED, hp));
     hp->n_taps = 3;
     CR_TRY(cr_keys_int(keys, "shortconv.l_cache", CR_OPTIONAL, 2, CR_MAX_TAPS, &hp->n_taps));
 

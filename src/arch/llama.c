@@ -16,7 +16,7 @@
 
 static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
 {
-    CR_TRY(cr_keys_routed_decoder(keys, 1, hp));
+    CR_TRY(cr_keys_routed_decoder(keys, 1, CR_OPTIONAL, hp));
 
     CR_TRY(cr_keys_rope(keys, CR_ROPE_PAIRS, 10000.0f, &hp->rope));
     CR_TRY(cr_keys_refuse_number(keys, "expert_shared_feed_forward_length", 0));

@@ -295,11 +295,13 @@ static cera_status read_gating(const cr_keys *keys, cr_gating *out)
     return CERA_OK;
 }
 
-cera_status cr_keys_routed_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp)
+cera_status cr_keys_routed_decoder(const cr_keys *keys, int min_head_kv, cr_need need,
+                                   cr_hparams *hp)
 {
     cr_routing *r = &hp->routing;
     CR_TRY(read_decoder(keys, min_head_kv, hp));
-    CR_TRY(cr_keys_int(keys, "expert_count", CR_OPTIONAL, 0, CR_MAX_EXPERTS, &r->n_expert));
+    CR_TRY(cr_keys_int(keys, "expert_count", need, need == CR_REQUIRED ? 1 : 0, CR_MAX_EXPERTS,
+                       &r->n_expert));
     if (r->n_expert == 0)
         return CERA_OK;
     CR_TRY(cr_keys_int(keys, "expert_used_count", CR_REQUIRED, 1, r->n_expert, &r->n_used));

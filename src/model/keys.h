@@ -36,9 +36,10 @@ cera_status cr_keys_windows(const cr_keys *keys, int window, int period, cr_hpar
  * have; experts, clamped values and attention in both directions are refused. min_head_kv is 0 where a layer may have no attention. */
 cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp);
 
-/* The same for an architecture that may have experts, and the keys about those. hp->routing.gating is
- * that of files that do not say. Whether there are shared experts is left to the caller. */
-cera_status cr_keys_routed_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp);
+/* The same for an architecture that may have experts, or must (`need`), and the keys about those.
+ * hp->routing.gating is that of files that do not say. A shared expert is left to the caller. */
+cera_status cr_keys_routed_decoder(const cr_keys *keys, int min_head_kv, cr_need need,
+                                   cr_hparams *hp);
 
 /* Refuses a file that asks for something this architecture file does not do: the key may be absent
  * or have the neutral value. */

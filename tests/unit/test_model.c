@@ -28,7 +28,7 @@ static toy_spec small(const char *arch)
     spec.n_head = 2;
     spec.head_dim = 24;
     spec.rope_dims = 16;
-    spec.n_head_kv[0] = strcmp(arch, "lfm2") == 0 ? 0 : 1;
+    spec.n_head_kv[0] = strncmp(arch, "lfm2", 4) == 0 ? 0 : 1;
     spec.n_head_kv[1] = 1;
     spec.bias = true; /* where the architecture has any */
     spec.factors = strcmp(arch, "llama") == 0;
@@ -39,7 +39,20 @@ static toy_spec small(const char *arch)
     }
     if (strcmp(arch, "gemma2") == 0)
         spec.window = 100;
-    if (strcmp(arch, "granite") == 0) {
+    if (strstr(arch, "moe")) {
+        spec.n_expert = 4;
+        spec.n_expert_used = 2;
+        spec.n_ff_expert = 24;
+        spec.expert_scale = 1.5f;
+        spec.expert_norm_off = true;
+    }
+    if (strcmp(arch, "lfm2moe") == 0) {
+        spec.n_dense = 1;
+        spec.gating = 2;
+    }
+    if (strcmp(arch, "granitemoe") == 0)
+        spec.n_ff_shared = 40;
+    if (strncmp(arch, "granite", 7) == 0) {
         spec.embed_scale = 12;
         spec.residual_scale = 0.22f;
         spec.attn_scale = 0.015625f;
@@ -115,12 +128,51 @@ static void hparams_are_read(void **state)
     build_done(&file);
 }
 
+static void routing_is_read(void **state)
+{
+    (void)state;
+    gguf_build file;
+    toy_spec spec = small("lfm2moe");
+    cera_engine *e = open_toy(&spec, &file);
+    const cr_hparams *hp = &e->core->model->hparams;
+    assert_int_equal(hp->routing.n_expert, 4);
+    assert_int_equal(hp->routing.n_used, 2);
+    assert_int_equal(hp->routing.n_ff, 24);
+    assert_int_equal(hp->routing.gating, CR_GATING_SIGMOID);
+    assert_true(hp->routing.scale == 1.5f && !hp->routing.normalized);
+    assert_int_equal(hp->n_layer_dense, 1);
+    assert_int_equal(hp->n_ff_shared, 0);
+    cera_engine_close(e);
+    build_done(&file);
+
+    /* What files leave away: Mixtral's say how many experts there are and little else. */
+    spec = small("llama");
+    spec.bias = false;
+    spec.n_expert = 4;
+    spec.n_expert_used = 2;
+    e = open_toy(&spec, &file);
+    hp = &e->core->model->hparams;
+    assert_int_equal(hp->routing.n_ff, hp->n_ff);
+    assert_int_equal(hp->routing.gating, CR_GATING_SOFTMAX);
+    assert_true(hp->routing.scale == 1.0f && hp->routing.normalized);
+    cera_engine_close(e);
+    build_done(&file);
+
+    /* Granite without experts is dense. */
+    spec = small("granitemoe");
+    spec.n_expert = spec.n_expert_used = spec.n_ff_expert = spec.n_ff_shared = 0;
+    e = open_toy(&spec, &file);
+    assert_int_equal(e->core->model->graph.ops[4].kind, CR_OP_NORM_GATE_UP);
+    cera_engine_close(e);
+    build_done(&file);
+}
+
 static void layers_become_ops(void **state)
 {
     (void)state;
     static const struct {
         const char *arch;
-        cr_op_kind kinds[12];
+        cr_op_kind kinds[18];
         int n;
     } rows[] = {
         { "llama",
@@ -133,6 +185,17 @@ static void layers_become_ops(void **state)
             CR_OP_NORM_QKV, CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_NORM_GATE_UP, CR_OP_RESIDUAL,
             CR_OP_HEAD },
           11 },
+        { "lfm2moe",
+          { CR_OP_EMBED, CR_OP_CONV_IN, CR_OP_RESIDUAL, CR_OP_NORM_GATE_UP, CR_OP_RESIDUAL,
+            CR_OP_NORM_QKV, CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_MOE_ROUTE, CR_OP_MOE_GATE_UP,
+            CR_OP_MOE_DOWN, CR_OP_HEAD },
+          12 },
+        { "granitemoe",
+          { CR_OP_EMBED, CR_OP_NORM_QKV, CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_MOE_ROUTE,
+            CR_OP_MOE_GATE_UP, CR_OP_NORM_GATE_UP, CR_OP_MOE_DOWN, CR_OP_RESIDUAL, CR_OP_NORM_QKV,
+            CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_MOE_ROUTE, CR_OP_MOE_GATE_UP, CR_OP_NORM_GATE_UP,
+            CR_OP_MOE_DOWN, CR_OP_RESIDUAL, CR_OP_HEAD },
+          18 },
     };
     for (size_t i = 0; i < CR_COUNT(rows); i++) {
         gguf_build file;
@@ -374,6 +437,60 @@ static void keys_that_are_wrong(void **state)
         { "gemma2", "gemma2.attention.sliding_window", RENAME, 0, CERA_OK, "" }, /* 4,096 */
         { "gemma3", "gemma3.rope.freq_base", RENAME, 0, CERA_E_FORMAT,
           "gemma3.rope.freq_base: the key is missing" },
+        { "qwen3moe", "qwen3moe.expert_count", RENAME, 0, CERA_E_FORMAT,
+          "qwen3moe.expert_count: the key is missing" },
+        { "lfm2moe", "lfm2moe.expert_count", SET, 0, CERA_E_FORMAT,
+          "lfm2moe.expert_count: expected 1 to 1024, found 0" },
+        { "qwen3moe", "qwen3moe.expert_count", SET, 1025, CERA_E_FORMAT,
+          "qwen3moe.expert_count: expected 1 to 1024, found 1025" },
+        { "granitemoe", "granitemoe.expert_count", SET, UINT32_MAX, CERA_E_FORMAT,
+          "granitemoe.expert_count: expected 0 to 1024, found 4294967295" },
+        { "granitemoe", "granitemoe.expert_count", SET, 0, CERA_E_FORMAT, /* then it is dense */
+          "blk.0.ffn_gate.weight: the tensor is missing" },
+        { "qwen3moe", "qwen3moe.expert_count", SET, 5, CERA_E_FORMAT,
+          "blk.0.ffn_gate_inp.weight: expected [32, 5], file has [32, 4]" },
+        { "qwen3moe", "qwen3moe.expert_used_count", RENAME, 0, CERA_E_FORMAT,
+          "qwen3moe.expert_used_count: the key is missing" },
+        { "qwen3moe", "qwen3moe.expert_used_count", SET, 0, CERA_E_FORMAT,
+          "qwen3moe.expert_used_count: expected 1 to 4, found 0" },
+        { "lfm2moe", "lfm2moe.expert_used_count", SET, 5, CERA_E_FORMAT,
+          "lfm2moe.expert_used_count: expected 1 to 4, found 5" },
+        { "qwen3moe", "qwen3moe.expert_used_count", SET, 4, CERA_OK, "" },
+        { "qwen3moe", "qwen3moe.expert_feed_forward_length", SET, 0, CERA_E_FORMAT,
+          "qwen3moe.expert_feed_forward_length: expected 1 to 1048576, found 0" },
+        { "qwen3moe", "qwen3moe.expert_feed_forward_length", SET, 23, CERA_E_FORMAT,
+          "blk.0.ffn_gate_exps.weight: expected [32, 23, 4], file has [32, 24, 4]" },
+        { "lfm2moe", "lfm2moe.expert_feed_forward_length", RENAME, 0, CERA_E_FORMAT,
+          "blk.1.ffn_gate_exps.weight: expected [32, 48, 4], file has [32, 24, 4]" },
+        { "lfm2moe", "lfm2moe.expert_gating_func", SET, 0, CERA_E_UNSUPPORTED,
+          "lfm2moe.expert_gating_func: only 1 (softmax) and 2 (sigmoid) are supported, found 0" },
+        { "lfm2moe", "lfm2moe.expert_gating_func", SET, 3, CERA_E_UNSUPPORTED, "found 3" },
+        { "lfm2moe", "lfm2moe.expert_gating_func", SET, UINT32_MAX, CERA_E_FORMAT,
+          "lfm2moe.expert_gating_func: expected 0 to" },
+        { "lfm2moe", "lfm2moe.expert_gating_func", RETYPE, 6, CERA_E_FORMAT,
+          "lfm2moe.expert_gating_func: expected an integer" },
+        { "lfm2moe", "lfm2moe.expert_gating_func", RENAME, 0, CERA_OK, "" }, /* sigmoid */
+        { "qwen3moe", "qwen3moe.expert_weights_scale", SET, bits(NAN), CERA_E_FORMAT,
+          "qwen3moe.expert_weights_scale: expected a finite positive number" },
+        { "qwen3moe", "qwen3moe.expert_weights_scale", SET, bits(INFINITY), CERA_E_FORMAT,
+          "qwen3moe.expert_weights_scale: expected a finite positive number" },
+        { "qwen3moe", "qwen3moe.expert_weights_scale", SET, bits(0), CERA_E_FORMAT,
+          "qwen3moe.expert_weights_scale: expected a finite positive number, found 0" },
+        { "qwen3moe", "qwen3moe.expert_weights_scale", SET, bits(-1), CERA_E_FORMAT,
+          "finite positive number, found -1" },
+        { "qwen3moe", "qwen3moe.expert_weights_norm", RETYPE, 0, CERA_E_FORMAT,
+          "qwen3moe.expert_weights_norm" },
+        { "qwen3moe", "qwen3moe.expert_weights_norm", RENAME, 0, CERA_OK, "" },
+        { "lfm2moe", "lfm2moe.leading_dense_block_count", SET, 3, CERA_E_FORMAT,
+          "lfm2moe.leading_dense_block_count: expected 0 to 2, found 3" },
+        { "lfm2moe", "lfm2moe.leading_dense_block_count", SET, 2, CERA_E_FORMAT,
+          "blk.1.ffn_gate.weight: the tensor is missing" },
+        { "lfm2moe", "lfm2moe.leading_dense_block_count", RENAME, 0, CERA_E_FORMAT,
+          "blk.0.ffn_gate_inp.weight: the tensor is missing" },
+        { "granitemoe", "granitemoe.expert_shared_feed_forward_length", SET, 41, CERA_E_FORMAT,
+          "blk.0.ffn_gate_shexp.weight: expected [32, 41], file has [32, 40]" },
+        { "granitemoe", "granitemoe.expert_shared_feed_forward_length", SET, UINT32_MAX,
+          CERA_E_FORMAT, "granitemoe.expert_shared_feed_forward_length: expected 0 to 1048576" },
     };
     for (size_t i = 0; i < CR_COUNT(rows); i++)
         check(&rows[i]);
@@ -411,6 +528,18 @@ static void tensors_that_are_wrong(void **state)
         { "gemma3", "blk.0.attn_q_norm.weight" },
         { "phi3", "blk.0.attn_qkv.weight" },
         { "phi3", "blk.1.ffn_up.weight" },
+        { "qwen3moe", "blk.0.ffn_gate_inp.weight" },
+        { "qwen3moe", "blk.1.ffn_gate_exps.weight" },
+        { "qwen3moe", "blk.0.ffn_up_exps.weight" },
+        { "qwen3moe", "blk.1.ffn_down_exps.weight" },
+        { "lfm2moe", "blk.0.ffn_gate.weight" },
+        { "lfm2moe", "blk.1.exp_probs_b.bias" },
+        { "lfm2moe", "blk.1.ffn_down_exps.weight" },
+        { "granitemoe", "blk.0.ffn_gate_inp.weight" },
+        { "granitemoe", "blk.1.ffn_up_exps.weight" },
+        { "granitemoe", "blk.0.ffn_gate_shexp.weight" },
+        { "granitemoe", "blk.1.ffn_up_shexp.weight" },
+        { "granitemoe", "blk.1.ffn_down_shexp.weight" },
     };
     for (size_t i = 0; i < CR_COUNT(needed); i++) {
         char message[96];
@@ -443,6 +572,20 @@ static void tensors_that_are_wrong(void **state)
           "blk.0.attn_k_norm.weight: expected [24], file has [16]" },
         { "qwen3", "blk.1.attn_k_norm.weight", DIMS, AT(0, 23), CERA_E_FORMAT,
           "blk.1.attn_k_norm.weight: expected [24], file has [23]" },
+        { "qwen3moe", "blk.1.ffn_gate_exps.weight", DIMS, AT(2, 3), CERA_E_FORMAT,
+          "blk.1.ffn_gate_exps.weight: expected [32, 24, 4], file has [32, 24, 3]" },
+        { "qwen3moe", "blk.0.ffn_up_exps.weight", DIMS, AT(1, 16), CERA_E_FORMAT,
+          "blk.0.ffn_up_exps.weight: expected [32, 24, 4], file has [32, 16, 4]" },
+        { "granitemoe", "blk.1.ffn_down_exps.weight", DIMS, AT(0, 16), CERA_E_FORMAT,
+          "blk.1.ffn_down_exps.weight: expected [24, 32, 4], file has [16, 32, 4]" },
+        { "qwen3moe", "blk.0.ffn_gate_inp.weight", DIMS, AT(1, 3), CERA_E_FORMAT,
+          "blk.0.ffn_gate_inp.weight: expected [32, 4], file has [32, 3]" },
+        { "lfm2moe", "blk.1.exp_probs_b.bias", DIMS, AT(0, 3), CERA_E_FORMAT,
+          "blk.1.exp_probs_b.bias: expected [4], file has [3]" },
+        { "lfm2moe", "blk.1.exp_probs_b.bias", TYPE, 1, CERA_E_UNSUPPORTED,
+          "blk.1.exp_probs_b.bias: expected element type F32, found F16" },
+        { "lfm2moe", "blk.1.ffn_up_exps.weight", TYPE, 99, CERA_E_UNSUPPORTED,
+          "blk.1.ffn_up_exps.weight: unsupported element type" },
         { "llama", "rope_freqs.weight", DIMS, AT(0, 7), CERA_E_FORMAT,
           "rope_freqs.weight: expected [8], file has [7]" },
         { "llama", "token_embd.weight", DIMS, AT(1, 299), CERA_E_FORMAT, "token_embd.weight" },
@@ -524,6 +667,36 @@ static void unknown_scaling_is_refused(void **state)
     build_done(&file);
 }
 
+/* Experts where the architecture has none, shared ones where it has none of those. */
+static void experts_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch;
+        int n_ff_shared;
+        const char *message;
+    } rows[] = {
+        { "qwen3", 0, "qwen3.expert_count: only 0 is supported, found 4" },
+        { "lfm2", 0, "lfm2.expert_count: only 0 is supported, found 4" },
+        { "llama", 8, "llama.expert_shared_feed_forward_length: only 0 is supported, found 8" },
+        { "qwen3moe", 8,
+          "qwen3moe.expert_shared_feed_forward_length: only 0 is supported, found 8" },
+    };
+    for (size_t i = 0; i < CR_COUNT(rows); i++) {
+        gguf_build file;
+        toy_spec spec = small(rows[i].arch);
+        spec.n_expert = 4;
+        spec.n_expert_used = 2;
+        spec.n_ff_shared = rows[i].n_ff_shared;
+        toy_build(&spec, &file);
+        cera_engine *e = NULL;
+        cera_error err;
+        assert_int_equal(open_file(&file, NULL, &e, &err), CERA_E_UNSUPPORTED);
+        assert_string_equal(err.message, rows[i].message);
+        build_done(&file);
+    }
+}
+
 /* What nothing reads is remarked on, by name. */
 static void unused_tensors_are_logged(void **state)
 {
@@ -582,12 +755,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hparams_are_read),
+        cmocka_unit_test(routing_is_read),
         cmocka_unit_test(layers_become_ops),
         cmocka_unit_test(keys_that_are_wrong),
         cmocka_unit_test(tensors_that_are_wrong),
         cmocka_unit_test(architectures_that_are_unknown),
         cmocka_unit_test(the_context_chooses_factors),
         cmocka_unit_test(unknown_scaling_is_refused),
+        cmocka_unit_test(experts_are_refused),
         cmocka_unit_test(unused_tensors_are_logged),
         cmocka_unit_test(without_a_vocabulary),
     };
