@@ -68,8 +68,8 @@ typedef struct cr_heads {
  * t = sqrt(2 / pi) (v + 0.044715 v^3); that is v / 2 (1 + tanh t). */
 typedef enum cr_gate { CR_GATE_SILU, CR_GATE_GELU, CR_GATE_COUNT } cr_gate;
 
-/* How a row chooses among the experts of a layer: p = softmax or sigmoid of the router's logits; those
- * with the largest p + bias are used. Their weights are p, without the bias. */
+/* How a row chooses among the experts of a layer: p = softmax or sigmoid of the router's logits;
+ * those with the largest p + bias are used. Their weights are p, without the bias. */
 typedef enum cr_gating { CR_GATING_SOFTMAX, CR_GATING_SIGMOID } cr_gating;
 typedef struct cr_routing {
     int n_expert, n_used;
@@ -122,10 +122,10 @@ typedef struct cr_op {
             cr_proj gate, up;
             cr_gate function; /* of the gate */
         } gate_up;
-        /* Routed feed-forward. The matrices of all experts stand one behind the other: n_expert times
-         * the rows of one. A route is [n_used] weights, then the numbers of those experts, as floats;
-         * ROUTE has the logits in `mid`, [n_expert], the others the route. Between the others, an
-         * expert's part of a row is cr_graph_padded(n_ff) wide. */
+        /* Routed feed-forward. The matrices of all experts stand one behind the other: n_expert
+         * times the rows of one. A route is [n_used] weights, then the numbers of those experts, as
+         * floats; ROUTE has the logits in `mid`, [n_expert], the others the route. Between the
+         * others, an expert's part of a row is cr_graph_padded(n_ff) wide. */
         struct {
             cr_norm norm;
             cr_proj router;        /* [n_expert][n_embd] */

@@ -141,8 +141,8 @@ static void lower_experts_down(lowering *l, int i)
     op->u.moe_down.routing = l->hp->routing;
 }
 
-/* A dense feed-forward, or routed experts, or both: a shared expert is a dense one beside the others.
- * Both read the residual stream before either adds to it. */
+/* A dense feed-forward, or routed experts, or both: a shared expert is a dense one beside the
+ * others. Both read the residual stream before either adds to it. */
 static void lower_ffn(lowering *l, int i, const cr_layer *layer)
 {
     const cr_weight *const *w = l->tensors->layer[i];

@@ -5,9 +5,9 @@
  *     w = p of the chosen, perhaps over their sum, times a scale
  *     x += scale * sum over the chosen of w[e] * down[e](f(gate[e] n) * up[e] n)
  *
- * A batch is walked expert by expert: the rows that use one are projected together, so its weights are
- * read once for all of them, and an expert that no row uses is not read. A row's sum runs over its
- * experts in ascending order, whatever the other rows use. */
+ * A batch is walked expert by expert: the rows that use one are projected together, so its weights
+ * are read once for all of them, and an expert that no row uses is not read. A row's sum runs over
+ * its experts in ascending order, whatever the other rows use. */
 #include "backend/cpu/plan.h"
 
 #include <math.h>
@@ -94,8 +94,8 @@ static void route_row(const cr_plan *plan, const cr_op *op, int row)
         weights[i] = weights[i] / divisor * routing->scale;
 }
 
-/* Pieces of work are tiles of experts, rows within them: one row keeps all workers busy, and many rows
- * share what is read. */
+/* Pieces of work are tiles of experts, rows within them: one row keeps all workers busy, and many
+ * rows share what is read. */
 void cr_op_moe_route(cr_plan *plan, const cr_op *op, int worker)
 {
     const cr_proj *router = &op->u.moe_route.router;
