@@ -140,8 +140,7 @@ typedef struct cr_op {
         } moe_gate_up;
         struct {
             cr_proj proj; /* [n_expert * n_embd][n_ff] */
-            float
-                scale; /* out += scale * sum over a row's experts, ascending, of weight * proj(in) */
+            float scale;  /* out += scale * weight * proj(in), for a row's experts, ascending */
             cr_routing routing;
         } moe_down;
         struct {
