@@ -26,12 +26,13 @@ _cera()
         tokenize) words=" --model --no-mmap --pre --text --prompt-file --stdin --no-bos --no-special --ids --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         logits) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-cache-keys --top-k --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         embed) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-cache-keys --per-token --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        perplexity) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --context-size --chunks --threads --ubatch-size --kv-cache-keys --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         cpu) words=" --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         bench) words=" --model --no-mmap --n-prompt --n-gen --n-depth --repetitions --warmup --no-warmup --prompt-text --threads --context-size --ubatch-size --kv-cache-keys --output --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         completion) words="bash zsh fish --format --help --version --verbose --quiet --color --progress --log-file" ;;
-        help) words="run inspect tokenize logits embed cpu bench completion help version --man --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        help) words="run inspect tokenize logits embed perplexity cpu bench completion help version --man --format --help --version --verbose --quiet --color --progress --log-file" ;;
         version) words=" --features --format --help --version --verbose --quiet --color --progress --log-file" ;;
-        "") words="run inspect tokenize logits embed cpu bench completion help version --help --version" ;;
+        "") words="run inspect tokenize logits embed perplexity cpu bench completion help version --help --version" ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$word"))
     [[ $word != -* && -n $command ]] && COMPREPLY+=($(compgen -f -- "$word"))

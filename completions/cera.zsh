@@ -8,6 +8,7 @@ _cera() {
         'tokenize:turn text into token ids'
         'logits:show the scores of the next token'
         'embed:turn text into a vector'
+        'perplexity:measure how well a model predicts a text'
         'cpu:show the processor and the threads that will be used'
         'bench:measure the speed of a model'
         'completion:print a completion script for a shell'
@@ -207,6 +208,40 @@ _cera() {
                 '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
                 '*:model:_files'
             ;;
+        perplexity)
+            _arguments \
+                '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
+                '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
+                '--no-mmap[read the file into memory instead of mapping it]' \
+                '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
+                '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '-f[read the text from a file, without its last newline]:FILE:_files' \
+                '--prompt-file[read the text from a file, without its last newline]:FILE:_files' \
+                '--stdin[put standard input after the text, with an empty line between]' \
+                '--token-ids[use these token ids (1,2,3), and nothing else, as the prompt]:IDS:' \
+                '-c[tokens of a window, 3 or more; 0\: 512, or the model'\''s own context if less (default 0)]:N:' \
+                '--context-size[tokens of a window, 3 or more; 0\: 512, or the model'\''s own context if less (default 0)]:N:' \
+                '--chunks[measure the first N windows; 0\: all (default 0)]:N:' \
+                '-t[threads; 0\: as many as suit this machine (default 0)]:N:' \
+                '--threads[threads; 0\: as many as suit this machine (default 0)]:N:' \
+                '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
+                '--kv-cache-keys[type of cached keys and values (default f16)]:f32|f16:(f32 f16)' \
+                '--json[print JSON]' \
+                '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
+                '-h[show this help]' \
+                '--help[show this help]' \
+                '-V[print the version]' \
+                '--version[print the version]' \
+                '*-v[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '*--verbose[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '-q[errors only on standard error]' \
+                '--quiet[errors only on standard error]' \
+                '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
+                '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
+                '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
+                '*:model:_files'
+            ;;
         cpu)
             _arguments \
                 '--json[print JSON]' \
@@ -294,7 +329,7 @@ _cera() {
                 '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
                 '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
                 '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
-                '*:word:(run inspect tokenize logits embed cpu bench completion help version)'
+                '*:word:(run inspect tokenize logits embed perplexity cpu bench completion help version)'
             ;;
         version)
             _arguments \

@@ -375,6 +375,13 @@ CERA_API cera_status cera_session_append_text(cera_session *session, const char 
 CERA_API cera_status cera_session_append_ids(cera_session *session, const int32_t *ids, size_t n,
                                              cera_error *err);
 
+/* How likely a text is: appends ids[0, n) and gives the natural logarithm of the probability that the
+ * model gave each of them, behind all that stands before it. logprobs is [n]; NaN for a token at
+ * position 0, which nothing stands before. The same call with the same tokens behind another text
+ * compares answers; exp(-mean) over a long text is its perplexity. Fails as cera_session_append. */
+CERA_API cera_status cera_session_score(cera_session *session, const int32_t *ids, size_t n,
+                                        float *logprobs, cera_error *err);
+
 /* Logits for the next token, [n_vocab]; NULL when nothing has been appended. Valid until the next
  * call on the session. */
 CERA_API const float *cera_session_logits(const cera_session *session);

@@ -82,7 +82,7 @@ static void warn_of_variables(command_id command)
 {
     static const char *const names[] = { "CERA_DECODE_THREADS", "CERA_PREFILL_THREADS",
                                          "CERA_PIN" };
-    if (command == CMD_NONE || !option_applies(OPT_CONTEXT_SIZE, command))
+    if (command == CMD_NONE || !option_applies(OPT_UBATCH_SIZE, command))
         return;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const char *value = getenv(names[i]);

@@ -26,11 +26,13 @@ const command_row command_table[CMD_COUNT] = {
 };
 
 #define ON(id) (1u << CMD_##id)
-#define WITH_ENGINE (ON(RUN) | ON(LOGITS) | ON(EMBED))
+#define WITH_PROMPT (ON(RUN) | ON(LOGITS) | ON(EMBED))
+#define WITH_ENGINE (WITH_PROMPT | ON(PERPLEXITY))
 #define WITH_TEXT (WITH_ENGINE | ON(TOKENIZE))
 #define WITH_RUNTIME (WITH_ENGINE | ON(BENCH))
 #define WITH_MODEL (WITH_TEXT | ON(INSPECT) | ON(BENCH))
-#define WITH_JSON (ON(INSPECT) | ON(TOKENIZE) | ON(LOGITS) | ON(EMBED) | ON(CPU) | ON(BENCH))
+#define WITH_JSON                                                                                  \
+    (ON(INSPECT) | ON(TOKENIZE) | ON(LOGITS) | ON(EMBED) | ON(PERPLEXITY) | ON(CPU) | ON(BENCH))
 #define WITH_FORMAT (WITH_JSON | ON(RUN) | ON(VERSION) | ON(HELP) | ON(COMPLETION))
 #define EVERYWHERE ~0u
 #define REPEAT OPTION_REPEAT
@@ -59,6 +61,7 @@ static const struct {
     { "temp", OPT_TEMPERATURE },
     { "n-predict", OPT_MAX_TOKENS },
     { "ctx-size", OPT_CONTEXT_SIZE },
+    { "ctx-size", OPT_WINDOW_SIZE },
     { "file", OPT_PROMPT_FILE },
     { "prompt-tokens", OPT_N_PROMPT },
     { "max-tokens", OPT_N_GEN },
@@ -76,11 +79,12 @@ static const struct {
     { "dry-sequence-breaker", OPT_DRY_BREAKER },
 };
 
-/* Values that mean something to other programs: -n -2 fills the context, -t -1 chooses. */
+/* Values that mean something to other programs: -n -2 fills the context, -t -1 chooses,
+ * --chunks -1 is all. */
 static const struct {
     option_id id;
     int64_t value, meant;
-} alias_values[] = { { OPT_MAX_TOKENS, -2, -1 }, { OPT_THREADS, -1, 0 } };
+} alias_values[] = { { OPT_MAX_TOKENS, -2, -1 }, { OPT_THREADS, -1, 0 }, { OPT_CHUNKS, -1, 0 } };
 
 /* Sources of models that need the network. */
 static const char *const download_options[] = { "hf", "bundle-id", "quant" };

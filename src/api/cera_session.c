@@ -101,6 +101,15 @@ cera_status cera_session_append_ids(cera_session *session, const int32_t *ids, s
     return cera_session_append(session, &(cera_input){ .ids = ids, .n_ids = n }, err);
 }
 
+cera_status cera_session_score(cera_session *session, const int32_t *ids, size_t n, float *logprobs,
+                               cera_error *err)
+{
+    CR_TRY(want_session(session, err));
+    if (!ids || !logprobs)
+        return cr_fail(err, CERA_E_ARG, "score: expected ids and logprobs, found NULL");
+    return cr_session_score(session->core, ids, n, logprobs, err);
+}
+
 cera_status cera_session_generate(cera_session *session, const cera_generate_options *options,
                                   const cera_sink *sink, cera_summary *summary, cera_error *err)
 {

@@ -2,7 +2,9 @@
 #include "session/session.h"
 
 #include "base/arith.h"
+#include "sample/sampler.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Recurrent state has three buffers: the one at the session's position, which stays untouched until
@@ -176,12 +178,35 @@ cera_status cr_session_reserve(cr_session *session, size_t n, cera_error *err)
     return CERA_OK;
 }
 
+/* Rows whose logits are kept at a time while scoring: 32 MB of them for a vocabulary of 128,000. */
+enum { SCORE_ROWS = 64 };
+
+/* Log-probabilities of the tokens of a span. */
+typedef struct scorer {
+    float *logprobs; /* [n] */
+    float *logits;   /* [SCORE_ROWS][n_vocab] */
+    size_t n_vocab;
+    int32_t rows[SCORE_ROWS]; /* 0, 1, 2, ... */
+} scorer;
+
 /* What a span of tokens should give besides moving forward. */
 typedef struct wanted {
     const atomic_int *cancel;
-    bool logits;   /* of the last token */
-    float *hidden; /* [n][n_embd], or NULL */
+    bool logits;         /* of the last token */
+    float *hidden;       /* [n][n_embd], or NULL */
+    const scorer *score; /* or NULL */
 } wanted;
+
+/* A row's logits tell how likely the token behind it was; ids[done, done + n_rows) have just been
+ * computed, and n is the end of the span. Those of the last row are for the token behind it. */
+static void score_rows(const scorer *to, const int32_t *ids, size_t done, size_t n_rows, size_t n,
+                       float *last)
+{
+    for (size_t row = 0; row < n_rows && done + row + 1 < n; row++)
+        to->logprobs[done + row + 1] =
+            cr_logprobs(to->logits + row * to->n_vocab, to->n_vocab, ids[done + row + 1], NULL, 0);
+    memcpy(last, to->logits + (n_rows - 1) * to->n_vocab, to->n_vocab * sizeof *last);
+}
 
 /* Computes ids[0, n) at the session's position without moving it. The state after them is left in
  * states[*state]. */
@@ -190,6 +215,8 @@ static cera_status compute(cr_session *session, const int32_t *ids, size_t n, co
 {
     size_t n_embd = session->env.model->graph.n_embd;
     size_t chunk = (size_t)session->env.chunk_size;
+    if (want->score)
+        chunk = CR_MIN(chunk, (size_t)SCORE_ROWS);
     int from = session->state;
     for (size_t done = 0; done < n;) {
         size_t n_rows = CR_MIN(n - done, chunk);
@@ -216,7 +243,14 @@ static cera_status compute(cr_session *session, const int32_t *ids, size_t n, co
             .hidden = want->hidden ? want->hidden + done * n_embd : NULL,
             .cancel = want->cancel,
         };
+        if (want->score) {
+            batch.logit_rows = want->score->rows;
+            batch.n_logits = (int)n_rows;
+            batch.logits = want->score->logits;
+        }
         CR_TRY(session->env.run(session->env.ctx, &batch, err));
+        if (want->score)
+            score_rows(want->score, ids, done, n_rows, n, session->next_logits);
         from = to;
         done += n_rows;
     }
@@ -248,8 +282,8 @@ static cera_status check_ids(const cr_session_env *env, const int32_t *ids, size
     return CERA_OK;
 }
 
-cera_status cr_session_append_ids(cr_session *session, const int32_t *ids, size_t n,
-                                  cera_error *err)
+static cera_status append(cr_session *session, const int32_t *ids, size_t n, const scorer *to,
+                          cera_error *err)
 {
     if (n == 0)
         return cr_fail(err, CERA_E_ARG, "input: expected at least one token, found none");
@@ -264,7 +298,7 @@ cera_status cr_session_append_ids(cr_session *session, const int32_t *ids, size_
 
     const cera_os *os = &session->env.host->os;
     uint64_t start = os->clock_ns(os->ctx);
-    wanted want = { .cancel = &session->cancel, .logits = true };
+    wanted want = { .cancel = &session->cancel, .logits = true, .score = to };
     int state;
     cera_status status = compute(session, ids, n, &want, &state, err);
     if (status == CERA_E_CANCELLED)
@@ -276,6 +310,36 @@ cera_status cr_session_append_ids(cr_session *session, const int32_t *ids, size_
     session->n_prompt += n;
     session->prompt_ns += os->clock_ns(os->ctx) - start;
     return CERA_OK;
+}
+
+cera_status cr_session_append_ids(cr_session *session, const int32_t *ids, size_t n,
+                                  cera_error *err)
+{
+    return append(session, ids, n, NULL, err);
+}
+
+cera_status cr_session_score(cr_session *session, const int32_t *ids, size_t n, float *logprobs,
+                             cera_error *err)
+{
+    /* The room is the result, handed over when all is well, and the logits of some rows. */
+    size_t n_vocab = session->env.model->graph.n_vocab, n_rows = CR_MIN(n, (size_t)SCORE_ROWS);
+    size_t bytes = (CR_MIN(n, cr_session_room(session)) + n_rows * n_vocab) * sizeof(float);
+    float *room = cr_alloc(session->env.host, CR_MEM_SCRATCH, bytes);
+    if (!room)
+        return cr_fail_nomem(err, bytes, "logits");
+    scorer to = { .logprobs = room + n_rows * n_vocab, .logits = room, .n_vocab = n_vocab };
+    for (int i = 0; i < SCORE_ROWS; i++)
+        to.rows[i] = i;
+    float first = NAN;
+    if (session->has_logits && n > 0 && ids[0] >= 0 && (size_t)ids[0] < n_vocab)
+        first = cr_logprobs(session->logits, n_vocab, ids[0], NULL, 0);
+    cera_status status = append(session, ids, n, &to, err);
+    if (status == CERA_OK) {
+        to.logprobs[0] = first;
+        memcpy(logprobs, to.logprobs, n * sizeof *logprobs);
+    }
+    cr_free(session->env.host, CR_MEM_SCRATCH, room, bytes);
+    return status;
 }
 
 cera_status cr_session_append_text(cr_session *session, cr_str text, bool parse_special,

@@ -40,6 +40,9 @@ cera_status cr_session_append_ids(cr_session *session, const int32_t *ids, size_
                                   cera_error *err);
 cera_status cr_session_append_text(cr_session *session, cr_str text, bool parse_special,
                                    bool add_bos, cera_error *err);
+/* Appends, and gives the log-probability of each token: see cera_session_score. */
+cera_status cr_session_score(cr_session *session, const int32_t *ids, size_t n, float *logprobs,
+                             cera_error *err);
 /* options is not NULL; sink and summary may be. */
 cera_status cr_session_generate(cr_session *session, const cera_generate_options *options,
                                 const cera_sink *sink, cera_summary *summary, cera_error *err);

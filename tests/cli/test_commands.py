@@ -1,4 +1,4 @@
-"""inspect, tokenize, logits, embed and cpu: values and shapes."""
+"""inspect, tokenize, logits, embed, perplexity and cpu: values and shapes."""
 import base64
 import json
 import math
@@ -260,6 +260,69 @@ class EmbedTest(unittest.TestCase):
                           answer["embedding"]), ("cera.embed/1", "mean", 5, mean))
         answer = cera(*args, "--format", "json", "--per-token").json
         self.assertEqual((answer["pooling"], answer["embedding"]), ("none", rows))
+
+
+class PerplexityTest(unittest.TestCase):
+    WINDOW, BEFORE = 8, 5
+
+    def loss(self, ids):
+        """-log softmax of the last of the ids, from the logits that the others give."""
+        logits = cera("logits", TINY, "--token-ids", ",".join(map(str, ids[:-1])), "--json").json
+        top = max(logits)
+        return top - logits[ids[-1]] + math.log(sum(math.exp(l - top) for l in logits))
+
+    def test_definition(self):
+        """Windows that begin with the start token; the half that has as much before it counts."""
+        text = "The cat sat on the mat, and <|im_end|> was not a token to her. She was a very old cat."
+        ids = cera("tokenize", TINY, "-t", text, "--no-special", "--ids").out.split()
+        ids = [int(i) for i in ids]
+        windows = len(ids) // self.WINDOW
+        self.assertGreater(windows, 2)
+        losses = []
+        for w in range(windows):
+            window = [1] + ids[w * self.WINDOW + 1:(w + 1) * self.WINDOW]
+            losses += [self.loss(window[:i + 1]) for i in range(self.BEFORE, self.WINDOW)]
+        mean = statistics.fmean(losses)
+        error = statistics.pstdev(losses) / math.sqrt(len(losses) - 1) * math.exp(mean)
+        args = ["perplexity", TINY, "-p", text, "-c", str(self.WINDOW)]
+        answer = cera(*args, "--json").json
+        self.assertEqual(answer["schema"], "cera.perplexity/1")
+        self.assertEqual((answer["windows"], answer["window_size"], answer["tokens_scored"]),
+                         (windows, self.WINDOW, len(losses)))
+        self.assertAlmostEqual(answer["mean_loss"], mean, delta=1e-5)
+        self.assertAlmostEqual(answer["perplexity"], math.exp(mean), delta=1e-4 * math.exp(mean))
+        self.assertAlmostEqual(answer["standard_error"], error, delta=1e-3 * error)
+
+        line = cera(*args)
+        self.assertEqual((line.out, line.err), (
+            "perplexity %.4f error %.5f tokens %d windows %d\n" % (
+                answer["perplexity"], answer["standard_error"], len(losses), windows), ""))
+        by_id = cera("perplexity", TINY, "--token-ids", ",".join(map(str, ids)), "--ctx-size",
+                     str(self.WINDOW), "--json").json
+        self.assertEqual(by_id, answer)
+
+        first = cera(*args, "--chunks", "1", "--json").json
+        self.assertEqual((first["windows"], first["tokens_scored"]), (1, self.WINDOW - self.BEFORE))
+        self.assertAlmostEqual(first["mean_loss"],
+                               statistics.fmean(losses[:self.WINDOW - self.BEFORE]), delta=1e-5)
+        self.assertEqual(cera(*args, "--chunks", "-1", "--json").json, answer)
+
+    def test_refusals(self):
+        for args, why in [
+                (["-p", "Too short."], "a window has 512"),
+                (["-p", "Once upon a time", "-c", "2"], "expected 3 to 1024 tokens, found 2"),
+                (["-p", "Once upon a time", "-c", "1025"], "expected 3 to 1024 tokens")]:
+            result = cera("perplexity", TINY, *args)
+            self.assertEqual((result.code, result.out), (2, ""), result)
+            self.assertIn(why, result.err)
+
+    def test_progress(self):
+        result = cera("perplexity", TINY, "-p", "a b c d e f g h " * 8, "-c", "32", "--progress",
+                      "json")
+        lines = [json.loads(line) for line in result.err.splitlines()]
+        self.assertEqual((lines[-1]["event"], lines[-1]["done"]), ("progress", lines[-1]["total"]))
+        notes = cera("perplexity", TINY, "-p", "a b c d e f g h " * 8, "-c", "32", "-v").err
+        self.assertIn("window 1 of ", notes)
 
 
 class CpuTest(unittest.TestCase):

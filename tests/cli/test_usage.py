@@ -8,8 +8,8 @@ import unittest
 
 from program import ROOT, TINY, TINY_FILE, cera, on_terminal
 
-COMMANDS = ["run", "inspect", "tokenize", "logits", "embed", "cpu", "bench", "completion", "help",
-            "version"]
+COMMANDS = ["run", "inspect", "tokenize", "logits", "embed", "perplexity", "cpu", "bench",
+            "completion", "help", "version"]
 
 
 class UsageTest(unittest.TestCase):
