@@ -142,7 +142,8 @@ CERA_API void cera_host_init(cera_host *host);
 /* ---- source: where a model comes from ---------------------------------------------------- */
 
 /* Exactly one of the three forms is set.
- *   path             a file, or "builtin:tiny" when the library was built with CERA_BUILTIN_MODEL
+ *   path             a file, or "builtin:tiny" when the library was built with CERA_BUILTIN_MODEL.
+ *                    Any file of a split model ("-00001-of-00003.gguf") opens all of them
  *   data, n_data     memory, kept: it must outlive every object opened from it
  *   read, n_data     a callback that fills buf with n bytes at offset; returns 0 or an errno value.
  *                    The whole file is read into memory when it is opened. */
@@ -199,16 +200,18 @@ typedef struct cera_file_tensor {
     const char *type; /* "Q4_0", or "type 99" when this build does not know it */
     int n_dims;
     uint64_t shape[4]; /* as in the file: shape[0] is the contiguous dimension; unused ones are 1 */
-    uint64_t offset;   /* from the start of the file */
+    uint32_t part;     /* the file it is in, from 0; 0 unless the model is split */
+    uint64_t offset;   /* from the start of that file */
     uint64_t size;     /* bytes; 0 when the type is unknown */
 } cera_file_tensor;
 
 typedef struct cera_file_info {
-    uint32_t version; /* of GGUF */
-    uint64_t size;    /* bytes of the whole file */
-    uint64_t alignment;
+    uint32_t version;   /* of GGUF */
+    uint64_t size;      /* bytes of all files */
+    uint64_t alignment; /* of the first file, as are version and data_offset */
     uint64_t data_offset;
     uint64_t n_keys, n_tensors, n_params;
+    uint32_t n_parts;  /* files; the keys are those of the first, the tensors those of all */
     const char *quant; /* how it is quantised, such as "Q4_K_M"; "unknown" when nothing tells */
 } cera_file_info;
 

@@ -129,6 +129,8 @@ static void print_text(const cli_args *args, const cera_file *file)
                  "=== GGUF File ===\nTensors: %llu, Metadata keys: %llu\nData offset: %llu\n",
                  (unsigned long long)info.n_tensors, (unsigned long long)info.n_keys,
                  (unsigned long long)info.data_offset);
+    if (info.n_parts > 1)
+        bytes_printf(&text, "Files: %u\n", (unsigned)info.n_parts);
 
     bytes_text(&text, "\n--- Metadata ---\n");
     char **lines = bytes_alloc(info.n_keys, sizeof(char *));
@@ -220,11 +222,11 @@ static json_t *tensors_to_json(const cera_file *file, uint64_t n_tensors)
         json_t *shape = json_array();
         for (int d = 0; d < tensor.n_dims; d++)
             json_array_append_new(shape, integer_to_json(tensor.shape[d]));
-        json_array_append_new(list, json_pack("{s:o, s:s, s:o, s:o, s:o}", "name",
-                                              json_text(tensor.name, strlen(tensor.name)), "type",
-                                              tensor.type, "shape", shape, "offset",
-                                              integer_to_json(tensor.offset), "size",
-                                              integer_to_json(tensor.size)));
+        json_array_append_new(
+            list, json_pack("{s:o, s:s, s:o, s:I, s:o, s:o}", "name",
+                            json_text(tensor.name, strlen(tensor.name)), "type", tensor.type,
+                            "shape", shape, "part", (json_int_t)tensor.part, "offset",
+                            integer_to_json(tensor.offset), "size", integer_to_json(tensor.size)));
     }
     return list;
 }
@@ -248,11 +250,11 @@ static void print_json(const cera_file *file)
     json_t *template =
         find_string(file, "tokenizer.chat_template", &value) ? scalar_to_json(&value) : json_null();
     int64_t context = context_length(file);
-    out_json(json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "cera.inspect/1",
-                       "arch", arch, "params", integer_to_json(info.n_params), "size",
-                       integer_to_json(info.size), "context_length",
-                       context >= 0 ? json_integer(context) : json_null(), "quant",
-                       json_string(info.quant), "chat_template", template, "tensors",
+    out_json(json_pack("{s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o}", "schema",
+                       "cera.inspect/1", "arch", arch, "params", integer_to_json(info.n_params),
+                       "size", integer_to_json(info.size), "parts", (json_int_t)info.n_parts,
+                       "context_length", context >= 0 ? json_integer(context) : json_null(),
+                       "quant", json_string(info.quant), "chat_template", template, "tensors",
                        tensors_to_json(file, info.n_tensors), "meta", meta));
 }
 

@@ -37,6 +37,23 @@ static int is_model(const struct dirent *entry)
     return is_visible(entry) && n > 5 && strcasecmp(entry->d_name + n - 5, ".gguf") == 0;
 }
 
+/* A model, or the first file of one in several: "m-00001-of-00003.gguf" opens the others too. */
+static int is_model_or_first(const struct dirent *entry)
+{
+    static const char shape[] = "-00000-of-00000.gguf"; /* 0: a digit */
+    enum { N_SHAPE = sizeof(shape) - 1 };
+    size_t n = strlen(entry->d_name);
+    if (!is_model(entry) || n < N_SHAPE)
+        return is_model(entry);
+    const char *end = entry->d_name + n - N_SHAPE;
+    for (int i = 0; i < N_SHAPE; i++) {
+        bool fits = shape[i] == '0' ? end[i] >= '0' && end[i] <= '9' : end[i] == shape[i];
+        if (!fits)
+            return true;
+    }
+    return strncmp(end, "-00001", 6) == 0;
+}
+
 /* Sorted names; the number is negative when the folder cannot be read. */
 typedef struct name_list {
     struct dirent **entries; /* [n] */
@@ -80,7 +97,7 @@ static void append_names(bytes *out, const name_list *list)
 /* A folder with one model stands for it; with none or several it is said what is there. */
 static int choose_model(const char *folder, const char **path)
 {
-    name_list models = list_names(folder, is_model);
+    name_list models = list_names(folder, is_model_or_first);
     int code = EXIT_OK;
     bytes what = { 0 }, why = { 0 }, hint = { 0 };
     if (models.n == 1) {

@@ -69,6 +69,7 @@ void cera_file_get_tensor(const cera_file *file, size_t i, cera_file_tensor *out
     out->type = cr_gguf_type_name(tensor);
     out->n_dims = tensor->n_dims;
     memcpy(out->shape, tensor->shape, sizeof out->shape);
+    out->part = tensor->part;
     out->offset = tensor->offset;
     out->size = tensor->size;
 }

@@ -146,7 +146,8 @@ static cera_status open_memory(cr_gguf *file, const cera_source *source, cera_er
     return CERA_OK;
 }
 
-cera_status cr_gguf_open(const cera_source *source, cr_host *host, cr_gguf **out, cera_error *err)
+cera_status cr_gguf_open_one(const cera_source *source, cr_host *host, cr_gguf **out,
+                             cera_error *err)
 {
     int n_forms = (source->path != NULL) + (source->data != NULL) + (source->read != NULL);
     if (n_forms != 1)
@@ -179,11 +180,27 @@ cera_status cr_gguf_open(const cera_source *source, cr_host *host, cr_gguf **out
     return CERA_OK;
 }
 
+cera_status cr_gguf_open(const cera_source *source, cr_host *host, cr_gguf **out, cera_error *err)
+{
+    cr_gguf *file = NULL;
+    CR_TRY(cr_gguf_open_one(source, host, &file, err));
+    if (file->n_parts > 1)
+        return cr_gguf_open_parts(file, source, out, err);
+    *out = file;
+    return CERA_OK;
+}
+
 void cr_gguf_close(cr_gguf *file)
 {
     if (file == NULL)
         return;
     cr_host *host = file->host;
+    if (file->parts != NULL) {
+        for (uint32_t i = 1; i < file->n_parts; i++)
+            cr_gguf_close(file->parts[i]);
+        cr_free(host, CR_MEM_FILE, file->parts, file->n_parts * sizeof *file->parts);
+        cr_free(host, CR_MEM_FILE, file->merged, file->merged_size);
+    }
     cr_free(host, CR_MEM_FILE, file->block, file->block_size);
     cr_free(host, CR_MEM_FILE, file->owned, file->n_bytes);
     if (file->mapped != NULL)
@@ -192,7 +209,7 @@ void cr_gguf_close(cr_gguf *file)
     cr_free(host, CR_MEM_FILE, file, file->struct_size);
 }
 
-cera_status cr_gguf_check_unchanged(const cr_gguf *file, cera_error *err)
+static cera_status check_unchanged(const cr_gguf *file, cera_error *err)
 {
     if (file->mapped == NULL)
         return CERA_OK;
@@ -211,6 +228,14 @@ cera_status cr_gguf_check_unchanged(const cr_gguf *file, cera_error *err)
     return CERA_OK;
 }
 
+cera_status cr_gguf_check_unchanged(const cr_gguf *file, cera_error *err)
+{
+    CR_TRY(check_unchanged(file, err));
+    for (uint32_t i = 1; file->parts != NULL && i < file->n_parts; i++)
+        CR_TRY(check_unchanged(file->parts[i], err));
+    return CERA_OK;
+}
+
 /* ---- access ---------------------------------------------------------------------------------- */
 
 void cr_gguf_get_info(const cr_gguf *file, cera_file_info *out)
@@ -223,8 +248,11 @@ void cr_gguf_get_info(const cr_gguf *file, cera_file_info *out)
         .n_keys = file->n_keys,
         .n_tensors = file->n_tensors,
         .n_params = file->n_params,
+        .n_parts = file->n_parts,
         .quant = cr_gguf_quant_name(file),
     };
+    for (uint32_t i = 1; file->parts != NULL && i < file->n_parts; i++)
+        out->size += file->parts[i]->n_bytes;
 }
 
 const char *cr_gguf_name(const cr_gguf *file)

@@ -5,7 +5,9 @@
  * and nothing is allocated that is larger than the bytes left in the file justify.
  *
  *     header | key value ... | tensor info ... | padding | tensor data
- */
+ *
+ * A model may be split into several such files, "-00001-of-00003.gguf" and so on. Opening any of
+ * them by path opens all: the keys are those of the first, the tensors those of all. */
 #ifndef CR_GGUF_H
 #define CR_GGUF_H
 
@@ -21,16 +23,18 @@ enum {
     CR_GGUF_MAX_KEYS = 1 << 16,
     CR_GGUF_MAX_TENSORS = 1 << 20,
     CR_GGUF_MAX_ALIGNMENT = 1 << 20,
+    CR_GGUF_MAX_PARTS = 1024, /* files of a split model */
 };
 
-/* One tensor of the file. */
+/* One tensor of the file, or of all parts of a split model. */
 typedef struct cr_tensor {
     cr_str name;      /* also NUL-terminated */
     cr_type type;     /* CR_TYPE_COUNT when this build does not know it */
     uint32_t type_id; /* as in the file */
     int n_dims;
     uint64_t shape[4];   /* shape[0] is the contiguous dimension */
-    uint64_t offset;     /* from the start of the file */
+    uint32_t part;       /* the file it is in; 0 unless the model is split */
+    uint64_t offset;     /* from the start of that file */
     size_t size;         /* bytes; 0 when the type is unknown */
     const uint8_t *data; /* NULL when the type is unknown */
 } cr_tensor;
@@ -46,7 +50,7 @@ void cr_gguf_get_info(const cr_gguf *file, cera_file_info *out);
 /* How the file is quantised, such as "Q4_K_M": by general.file_type, or else by the type that most of
  * the weights have; "unknown" without either. */
 const char *cr_gguf_quant_name(const cr_gguf *file);
-/* What errors call this file: its path, or "<memory>". */
+/* What errors call this file: its path (of the first part), or "<memory>". */
 const char *cr_gguf_name(const cr_gguf *file);
 
 size_t cr_gguf_n_tensors(const cr_gguf *file);
@@ -77,7 +81,8 @@ cera_status cr_gguf_get_bool(const cr_gguf *file, const char *key, cr_need need,
 cera_status cr_gguf_get_str(const cr_gguf *file, const char *key, cr_need need, cr_str *out,
                             cera_error *err);
 
-/* Has the file been changed since it was opened? CERA_E_IO naming it, when it has. */
+/* Has the file, or one of its parts, been changed since it was opened? CERA_E_IO naming it, when it
+ * has. */
 cera_status cr_gguf_check_unchanged(const cr_gguf *file, cera_error *err);
 
 #endif

@@ -98,9 +98,14 @@ cera_status cr_gguf_index_tensors(cr_gguf *file, cr_gguf_item *scratch, cera_err
         index[i] = (cr_gguf_item){ hash_name(tensor_name(file, i)), (uint32_t)i };
     sort(file, index, scratch, file->n_tensors, compare_tensors);
     for (size_t i = 1; i < file->n_tensors; i++) {
-        if (compare_tensors(file, index[i - 1], index[i]) == 0)
+        if (compare_tensors(file, index[i - 1], index[i]) != 0)
+            continue;
+        const cr_tensor *a = &file->tensors[index[i - 1].i], *b = &file->tensors[index[i].i];
+        if (a->part == b->part)
             return cr_fail(err, CERA_E_FORMAT, "%s: the file has this tensor twice",
-                           cr_gguf_show(tensor_name(file, index[i].i)).text);
+                           cr_gguf_show(b->name).text);
+        return cr_fail(err, CERA_E_FORMAT, "%s: %s has this tensor too", file->parts[b->part]->path,
+                       file->parts[a->part]->path);
     }
     return CERA_OK;
 }

@@ -2,6 +2,7 @@
  *
  *     gguf.c        opens the source, owns the memory, gives access
  *     gguf_parse.c  the two walks over the header
+ *     gguf_split.c  models in several files
  *     gguf_index.c  order: lookup by name, duplicates, overlap
  *     gguf_value.c  values: types, elements, conversion */
 #ifndef CR_GGUF_INTERNAL_H
@@ -50,9 +51,25 @@ struct cr_gguf {
     void *block;
     size_t block_size;
 
+    /* split.no and split.count; 0 and 1 where the file is a whole model */
+    uint32_t part, n_parts;
+    /* Of the first part of several: [n_parts], itself included. Then tensors and tensor_index are
+     * those of all parts, in `merged`. */
+    cr_gguf **parts;
+    void *merged;
+    size_t merged_size;
+
     size_t struct_size; /* of this allocation, with the path */
     char path[];        /* or "<memory>" */
 };
+
+/* gguf.c: one file, without a look for others. */
+cera_status cr_gguf_open_one(const cera_source *source, cr_host *host, cr_gguf **out,
+                             cera_error *err);
+/* gguf_split.c: opens the other parts beside `part`, which was opened from source, and gives the
+ * first part with the tensors of all. Takes `part`, also on failure. */
+cera_status cr_gguf_open_parts(cr_gguf *part, const cera_source *source, cr_gguf **out,
+                               cera_error *err);
 
 /* gguf_parse.c: reads and checks the whole header of file->bytes. On failure file->block may be
  * set; cr_gguf_close releases it. */

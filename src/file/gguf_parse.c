@@ -443,11 +443,14 @@ static cera_status apply_keys(cr_gguf *file, cera_error *err)
 
     CR_TRY(cr_gguf_get_u32(file, "split.count", CR_OPTIONAL, &n_parts, err));
     CR_TRY(cr_gguf_get_u32(file, "split.no", CR_OPTIONAL, &part, err));
-    if (n_parts > 1)
-        return cr_fail(err, CERA_E_UNSUPPORTED,
-                       "split.count: expected one file, found part %llu "
-                       "of %u split files; join them with llama-gguf-split --merge",
-                       (unsigned long long)part + 1, n_parts);
+    if (n_parts > CR_GGUF_MAX_PARTS)
+        return cr_fail(err, CERA_E_LIMIT, "split.count: expected at most %d files, found %u",
+                       CR_GGUF_MAX_PARTS, n_parts);
+    if (part >= CR_MAX(n_parts, 1))
+        return cr_fail(err, CERA_E_FORMAT, "split.no: expected less than split.count, %u, found %u",
+                       n_parts, part);
+    file->n_parts = CR_MAX(n_parts, 1);
+    file->part = part;
     return CERA_OK;
 }
 
@@ -457,6 +460,7 @@ static cera_status fill_tensors(cr_gguf *file, walk *w)
         cr_tensor *tensor = &file->tensors[i];
         CR_TRY(read_tensor(w, i, tensor));
         CR_TRY(place_tensor(file, tensor, w->err));
+        tensor->part = file->part;
         uint64_t n = tensor->shape[0] * tensor->shape[1] * tensor->shape[2] * tensor->shape[3];
         if (n > UINT64_MAX - file->n_params)
             return cr_fail(w->err, CERA_E_FORMAT, "%s: the number of parameters overflows",

@@ -65,7 +65,7 @@ class InspectTest(unittest.TestCase):
 
     def test_json(self):
         answer = cera("inspect", TINY, "--json").json
-        self.assertEqual(list(answer), ["schema", "arch", "params", "size", "context_length",
+        self.assertEqual(list(answer), ["schema", "arch", "params", "size", "parts", "context_length",
                                         "quant", "chat_template", "tensors", "meta"])
         self.assertEqual((answer["schema"], answer["arch"], answer["params"], answer["size"],
                           answer["context_length"], answer["quant"]),

@@ -580,7 +580,7 @@ static void files_of_their_own(void **state)
         CASE(alignment_twice, CERA_E_FORMAT, "general.alignment: the file has this key twice"),
         CASE(a_key_twice_far_apart, CERA_E_FORMAT, "key.17: the file has this key twice"),
         CASE(a_tensor_twice, CERA_E_FORMAT, "blk.0.attn_q.weight: the file has this tensor twice"),
-        CASE(part_2_of_3, CERA_E_UNSUPPORTED, "part 2 of 3 split files"),
+        CASE(part_2_of_3, CERA_E_UNSUPPORTED, "part 2 of 3"),
         CASE(split_count_is_text, CERA_E_FORMAT, "split.count"),
         CASE(all_tensors_at_0, CERA_E_FORMAT, "t1: overlaps tensor t0"),
         CASE(one_tensor_over_all_others, CERA_E_FORMAT, "overlaps tensor"),

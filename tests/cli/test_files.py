@@ -1,0 +1,119 @@
+"""Models whose files are laid out otherwise: in parts, with another alignment, with what nobody
+expects in them. The answers are those of the usual file, to the bit."""
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import unittest
+
+from program import ROOT, TINY_FILE, TIMEOUT, cera, start
+
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+import gguf_bytes as gguf  # noqa: E402
+
+
+def split(source, folder, n_parts, name="m"):
+    """Writes the parts as llama-gguf-split does: all keys in the first, the tensors in order."""
+    with open(source, "rb") as f:
+        whole = gguf.Reader(f.read()).model
+    paths, n = [], len(whole.tensors)
+    for i in range(n_parts):
+        part = gguf.Model()
+        part.keys = list(whole.keys) if i == 0 else []
+        part.set("split.no", gguf.U16, i)
+        part.set("split.count", gguf.U16, n_parts)
+        part.set("split.tensors.count", gguf.I32, n)
+        part.tensors = whole.tensors[n * i // n_parts:n * (i + 1) // n_parts]
+        paths.append(os.path.join(folder, "%s-%05d-of-%05d.gguf" % (name, i + 1, n_parts)))
+        with open(paths[-1], "wb") as f:
+            f.write(part.write())
+    return paths
+
+
+class SplitTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.parts = split(TINY_FILE, self.folder, 3)
+
+    def test_same_answers(self):
+        args = ["-p", "Once upon a time"]
+        logits = cera("logits", TINY_FILE, *args).out
+        text = cera("run", TINY_FILE, *args, "-n", "20", "--temperature", "0", "-q").out
+        for path in self.parts + [self.folder]:
+            self.assertEqual(cera("logits", path, *args).out, logits)
+        self.assertEqual(cera("logits", self.parts[1], "--no-mmap", *args).out, logits)
+        self.assertEqual(cera("run", self.parts[2], *args, "-n", "20", "--temperature", "0",
+                              "-q").out, text)
+
+    def test_inspect(self):
+        whole, parts = cera("inspect", TINY_FILE, "--json").json, cera(
+            "inspect", self.parts[1], "--json").json
+        self.assertEqual((whole["parts"], parts["parts"]), (1, 3))
+        self.assertEqual(parts["params"], whole["params"])
+        self.assertEqual(parts["size"], sum(map(os.path.getsize, self.parts)))
+        shown = [(t["name"], t["type"], t["shape"], t["size"]) for t in whole["tensors"]]
+        self.assertEqual([(t["name"], t["type"], t["shape"], t["size"]) for t in parts["tensors"]],
+                         shown)
+        n = len(shown)
+        self.assertEqual([t["part"] for t in parts["tensors"]],
+                         [p for p in range(3) for _ in range(n * p // 3, n * (p + 1) // 3)])
+        self.assertIn("\nFiles: 3\n", cera("inspect", self.parts[0]).out)
+        self.assertNotIn("\nFiles:", cera("inspect", TINY_FILE).out)
+
+    def test_folder_with_two_models(self):
+        split(TINY_FILE, self.folder, 2, "other")
+        result = cera("inspect", self.folder)
+        self.assertEqual(result.code, 2)
+        self.assertIn("found m-00001-of-00003.gguf, other-00001-of-00002.gguf", result.err)
+
+    def test_missing_part(self):
+        os.unlink(self.parts[2])
+        result = cera("run", self.parts[0], "-p", "x")
+        self.assertEqual((result.code, result.out), (3, ""))
+        self.assertIn(self.parts[2] + ": cannot open: no such file", result.err)
+
+    def test_part_is_cut_short(self):
+        process = start("run", self.parts[0], "-p", "Once", "-n", "-1", "--ignore-eos",
+                        "--unbuffered", "-q")
+        process.stdout.read(1)
+        process.send_signal(signal.SIGSTOP)
+        os.truncate(self.parts[1], 4096)
+        process.send_signal(signal.SIGCONT)
+        _, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn(b"the model file changed while it was in use" if b"in use" in err
+                      else self.parts[1].encode() + b": the file changed since it was opened", err)
+
+
+class LayoutTest(unittest.TestCase):
+    def test_alignment_and_strangers(self):
+        """Data at other places, empty arrays, keys and tensors of other alphabets."""
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        path = os.path.join(folder, "m\u00f6del \u4e2d.gguf")
+        expected = cera("logits", TINY_FILE, "-p", "Once upon a time").out
+        for alignment in (8, 64, 4096):
+            with open(TINY_FILE, "rb") as f:
+                model = gguf.Reader(f.read()).model
+            model.set("general.alignment", gguf.U32, alignment)
+            for kind in (gguf.U8, gguf.F32, gguf.STRING, gguf.F64):
+                model.set("k.empty.%d" % kind, gguf.ARRAY, [], kind)
+            model.set("\u30ad\u30fc", gguf.STRING, "\u5024")
+            model.tensors.append(gguf.Tensor("\u30c6\u30f3\u30bd\u30eb", [4], 0, bytes(16)))
+            with open(path, "wb") as f:
+                f.write(model.write())
+            result = cera("logits", path, "-p", "Once upon a time", "-vv")
+            self.assertEqual(result.out, expected, result.err)
+            self.assertIn("\u30c6\u30f3\u30bd\u30eb: the lfm2 architecture does not use this tensor",
+                          result.err)
+            self.assertNotIn("does not use", cera("logits", TINY_FILE, "-p", "x", "-vv").err)
+            shown = cera("inspect", path, "--json").json
+            self.assertEqual((shown["meta"]["\u30ad\u30fc"], shown["meta"]["k.empty.8"]),
+                             ("\u5024", []))
+            self.assertEqual({t["offset"] % alignment for t in shown["tensors"]}, {0})
+
+
+if __name__ == "__main__":
+    unittest.main()
