@@ -92,21 +92,35 @@ static size_t lower_bound(const cr_specials *specials, size_t lo, size_t hi, siz
     return lo;
 }
 
+const cr_special *cr_specials_next(const cr_specials *specials, cr_str text, cr_special_walk *walk)
+{
+    if (walk->depth == 0 && text.size > 0) {
+        unsigned char byte = (unsigned char)text.data[0];
+        *walk = (cr_special_walk){ specials->first[byte], specials->first[byte + 1], 1 };
+    }
+    while (walk->lo < walk->hi) {
+        size_t d = walk->depth;
+        /* The texts are different, so at most one of them ends here. */
+        if (specials->items[walk->lo].text.size == d)
+            return &specials->items[walk->lo++];
+        if (d == text.size)
+            break;
+        int byte = (unsigned char)text.data[d];
+        walk->lo = lower_bound(specials, walk->lo, walk->hi, d, byte);
+        walk->hi = lower_bound(specials, walk->lo, walk->hi, d, byte + 1);
+        walk->depth++;
+    }
+    return NULL;
+}
+
 /* The longest item that text[at, ...) begins with, NULL for none. */
 static const cr_special *match_at(const cr_specials *specials, cr_str text, size_t at)
 {
-    const cr_special *best = NULL;
-    unsigned char byte = (unsigned char)text.data[at];
-    size_t lo = specials->first[byte], hi = specials->first[byte + 1];
-    for (size_t d = 1; lo < hi; d++) {
-        if (specials->items[lo].text.size == d)
-            best = &specials->items[lo++];
-        if (at + d == text.size)
-            break;
-        byte = (unsigned char)text.data[at + d];
-        lo = lower_bound(specials, lo, hi, d, byte);
-        hi = lower_bound(specials, lo, hi, d, byte + 1);
-    }
+    const cr_special *best = NULL, *next;
+    cr_str rest = { text.data + at, text.size - at };
+    cr_special_walk walk = { 0 };
+    while ((next = cr_specials_next(specials, rest, &walk)) != NULL)
+        best = next;
     return best;
 }
 

@@ -26,6 +26,14 @@ typedef struct cr_specials {
  * work space comes from the arena and goes back. False when there is no memory. */
 bool cr_specials_init(cr_specials *specials, cr_special *items, size_t n, cr_arena *arena);
 
+/* All of the set that a text begins with, the shortest first: the next one, NULL after the last. A
+ * walk begins as zeros and goes on with the same text. */
+typedef struct cr_special_walk {
+    size_t lo, hi; /* items that agree with the text in its first `depth` bytes */
+    size_t depth;
+} cr_special_walk;
+const cr_special *cr_specials_next(const cr_specials *specials, cr_str text, cr_special_walk *walk);
+
 /* The first special token at or after text[from]: true and its start and item, or false. */
 bool cr_specials_find(const cr_specials *specials, cr_str text, size_t from, size_t *at,
                       const cr_special **item);

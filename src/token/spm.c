@@ -66,7 +66,7 @@ static bool has_inner_blank(cr_str bytes)
     return false;
 }
 
-static cera_status read_spm(cr_vocab *vocab, const cr_gguf *file, cera_error *err)
+void cr_vocab_read_words(cr_vocab *vocab)
 {
     vocab->cuts_words = true;
     for (size_t i = 0; i < vocab->n_tokens; i++) {
@@ -76,6 +76,11 @@ static cera_status read_spm(cr_vocab *vocab, const cr_gguf *file, cera_error *er
         vocab->longest = CR_MAX(vocab->longest, bytes.size);
         vocab->cuts_words = vocab->cuts_words && !has_inner_blank(bytes);
     }
+}
+
+static cera_status read_spm(cr_vocab *vocab, const cr_gguf *file, cera_error *err)
+{
+    cr_vocab_read_words(vocab);
     return read_ranks(vocab, file, err);
 }
 
@@ -100,8 +105,7 @@ static cr_join join(const void *ctx, cr_str piece, const cr_pair *pair)
     return (cr_join){ vocab->ranks[id], (uint32_t)id };
 }
 
-/* The size of the word that text begins with, and the blanks before it. */
-static size_t word_size(cr_str text)
+size_t cr_word_size(cr_str text)
 {
     size_t i = 0;
     while (i < text.size && text.data[i] == ' ')
@@ -144,7 +148,7 @@ static cera_status encode(cr_encoding *enc, cr_str text, cera_error *err)
      * in the cache. */
     cr_str rest = { enc->text.data, enc->text.size };
     while (rest.size > 0) {
-        size_t n = vocab->cuts_words ? word_size(rest) : rest.size;
+        size_t n = vocab->cuts_words ? cr_word_size(rest) : rest.size;
         CR_TRY(cr_merge(&rules, (cr_str){ rest.data, n }, &enc->work, err));
         rest = (cr_str){ rest.data + n, rest.size - n };
     }

@@ -8,6 +8,7 @@
 #ifndef CR_VOCAB_INTERNAL_H
 #define CR_VOCAB_INTERNAL_H
 
+#include "token/charsmap.h"
 #include "token/special.h"
 #include "token/split.h"
 #include "token/vocab.h"
@@ -67,7 +68,8 @@ typedef struct cr_token_model {
     cera_status (*encode)(cr_encoding *enc, cr_str text, cera_error *err);
 } cr_token_model;
 
-extern const cr_token_model cr_model_gpt2, cr_model_gemma4, cr_model_llama, cr_model_bert;
+extern const cr_token_model cr_model_gpt2, cr_model_gemma4, cr_model_llama, cr_model_t5,
+    cr_model_bert;
 
 struct cr_vocab {
     cr_host *host;
@@ -98,6 +100,13 @@ struct cr_vocab {
     bool cuts_words;   /* no token has a blank behind another character */
     bool blank_prefix; /* a blank is put before a text */
 
+    /* Its unigram kind */
+    float *scores; /* [n_tokens] */
+    float unknown_score;
+    cr_specials pieces;
+    cr_charsmap charsmap;
+    bool joins_blanks;
+
     /* WordPiece */
     bool lowercase, strip_accents;
 
@@ -125,6 +134,10 @@ static inline void cr_vocab_prefetch(const cr_vocab *vocab, uint64_t hash)
 {
     CR_PREFETCH(&vocab->slots[hash & (((size_t)1 << vocab->slot_bits) - 1)]);
 }
+/* spm.c: sets `longest` and `cuts_words`; the size of the word that text begins with, and the blanks
+ * before it. */
+void cr_vocab_read_words(cr_vocab *vocab);
+size_t cr_word_size(cr_str text);
 /* Adds a token to the table that find looks into, unless an equal one is there. */
 void cr_vocab_index(cr_vocab *vocab, uint32_t id);
 

@@ -59,9 +59,7 @@ static int64_t integer_at(const cera_value *array, uint64_t i)
 /* ---- kind of vocabulary -------------------------------------------------------------------- */
 
 static const cr_token_model *const models[] = {
-    &cr_model_gpt2,
-    &cr_model_gemma4,
-    &cr_model_llama,
+    &cr_model_gpt2, &cr_model_gemma4, &cr_model_llama, &cr_model_t5,
 #ifdef CERA_WITH_UTF8PROC
     &cr_model_bert,
 #endif
@@ -75,6 +73,11 @@ static cera_status read_model(cr_vocab *vocab, const cr_gguf *file, const char *
     for (size_t i = 0; i < CR_COUNT(models); i++)
         if (cr_str_is(name, models[i]->name))
             vocab->model = models[i];
+#ifndef CERA_WITH_UTF8PROC
+    if (cr_str_is(name, "bert"))
+        return cr_fail(err, CERA_E_UNSUPPORTED,
+                       KEY("model") ": \"bert\" needs utf8proc, which this build is without");
+#endif
     if (vocab->model == NULL)
         return cr_fail(err, CERA_E_UNSUPPORTED, KEY("model") ": \"%.*s\" is not supported",
                        (int)CR_MIN(name.size, (size_t)64), name.data);

@@ -1,5 +1,5 @@
 /* Any bytes -> ids -> the same bytes, with and without special tokens, with the byte-level vocabulary
- * of models/tiny.gguf and with one of SentencePiece's kind; and the streaming detokenizer gives UTF-8,
+ * of models/tiny.gguf and with those of SentencePiece's kinds; and the streaming detokenizer gives UTF-8,
  * however the bytes are cut. */
 #include "support/scored_build.h"
 #include "token/detok.h"
@@ -7,12 +7,17 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Opened once; a fuzz target has no place to give them back. */
-static cera_vocab *tiny, *spm;
+static cera_vocab *tiny, *scored[2];
 
 static void fail(const char *what)
 {
     fprintf(stderr, "fuzz_tokenize: %s\n", what);
     abort();
+}
+
+static void add_prefix(gguf_build *b)
+{
+    build_key_number(b, "tokenizer.ggml.add_space_prefix", 7, 1, 1);
 }
 
 static void open_vocabs(void)
@@ -26,13 +31,17 @@ static void open_vocabs(void)
     static scored_token tokens[SPM_N];
     static char byte_texts[256][8];
     make_spm_tokens(tokens, byte_texts);
-    scored_build v = { .model = "llama", .tokens = tokens, .n_tokens = SPM_N };
-    gguf_build b;
-    build_scored(&b, &v);
-    source = (cera_source){ .data = b.data, .n_data = b.size };
-    if (cera_vocab_open(&source, NULL, &spm, &err) != CERA_OK)
-        fail(err.message);
-    build_done(&b);
+    for (int i = 0; i < 2; i++) {
+        scored_build v = { .model = i == 0 ? "llama" : "t5", .tokens = tokens, .n_tokens = SPM_N };
+        v.add = add_prefix;
+        v.n_added = 1;
+        gguf_build b;
+        build_scored(&b, &v);
+        source = (cera_source){ .data = b.data, .n_data = b.size };
+        if (cera_vocab_open(&source, NULL, &scored[i], &err) != CERA_OK)
+            fail(err.message);
+        build_done(&b);
+    }
 }
 
 /* Feeds the pieces to a detokenizer; all that comes out is whole characters. */
@@ -112,8 +121,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* Once more: what was taken out may have joined the rest. */
     while (simplify((const uint8_t *)text, n, text) != n)
         n = simplify((const uint8_t *)text, n, text);
-    for (int special = 0; special < 2; special++)
-        check(spm, text, n, special);
+    for (int special = 0; special < 2; special++) {
+        check(scored[0], text, n, special);
+        check(scored[1], text, n, special);
+    }
     free(text);
     return 0;
 }

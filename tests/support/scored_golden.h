@@ -72,16 +72,22 @@ static inline void add_golden_unknown(gguf_build *b)
     build_key_u32(b, "tokenizer.ggml.unknown_token_id", 0);
 }
 
-/* Ids as in the file. Where a kind keeps all of a text and nothing is unknown (id 0), decoding gives
- * the text back. */
-static inline void check_golden(const char *model, const char *tokens_name, const char *ids_name,
-                                size_t n_lines)
+static inline scored_build golden_like(const char *model)
+{
+    return (scored_build){ .model = model, .add = add_golden_unknown, .n_added = 1 };
+}
+
+/* Ids as in the file, with a vocabulary of the kind and the keys of `like`. Where the kind keeps all
+ * of a text and nothing is unknown (id 0), decoding gives the text back. */
+static inline void check_golden(const scored_build *like, const char *tokens_name,
+                                const char *ids_name, size_t n_lines, bool keeps_text)
 {
     static scored_token list[GOLDEN_TOKENS];
     static token_line line;
     static int32_t expected[GOLDEN_IDS];
     static char back[sizeof line.text * 2];
-    scored_build v = { .model = model, .tokens = list, .add = add_golden_unknown, .n_added = 1 };
+    scored_build v = *like;
+    v.tokens = list;
     v.n_tokens = read_golden_tokens(tokens_name, list);
     cera_vocab *vocab = open_scored(&v);
     FILE *file = open_golden(ids_name);
@@ -101,7 +107,7 @@ static inline void check_golden(const char *model, const char *tokens_name, cons
             print_error("%s:%zu\n", ids_name, n + 1);
             n_wrong++;
         }
-        bool keeps = strcmp(model, "llama") == 0;
+        bool keeps = keeps_text;
         for (size_t i = 0; i < n_ids; i++)
             keeps = keeps && ids[i] != 0;
         if (keeps) {

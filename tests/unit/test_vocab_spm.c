@@ -327,13 +327,15 @@ static void test_mutations(void **state)
 static void test_golden(void **state)
 {
     (void)state;
-    check_golden("llama", "spm_tokens.txt", "spm_ids.txt", 400);
+    scored_build like = golden_like("llama");
+    check_golden(&like, "spm_tokens.txt", "spm_ids.txt", 400, true);
 }
 
 static void test_golden_unknown(void **state)
 {
     (void)state;
-    check_golden("llama", "spm_few_tokens.txt", "spm_few_ids.txt", 400);
+    scored_build like = golden_like("llama");
+    check_golden(&like, "spm_few_tokens.txt", "spm_few_ids.txt", 400, true);
 }
 
 /* ---- time ---- */
