@@ -91,9 +91,14 @@ static cera_status encode_text(cr_encoding *enc, cr_str text, bool parse_special
     size_t at = 0, found;
     const cr_special *item;
     while (cr_specials_find(specials, text, at, &found, &item)) {
-        CR_TRY(encode_plain(enc, (cr_str){ text.data + at, found - at }, err));
+        cr_str before = { text.data + at, found - at };
+        if ((item->strip & CR_STRIP_LEFT) != 0)
+            before.size -= cr_white_end(before);
+        CR_TRY(encode_plain(enc, before, err));
         CR_TRY(cr_encoding_push(enc, item->id, err));
         at = found + item->text.size;
+        if ((item->strip & CR_STRIP_RIGHT) != 0)
+            at += cr_white_begin((cr_str){ text.data + at, text.size - at });
     }
     return encode_plain(enc, (cr_str){ text.data + at, text.size - at }, err);
 }

@@ -145,3 +145,46 @@ bool cr_specials_find(const cr_specials *specials, cr_str text, size_t from, siz
     }
     return false;
 }
+
+/* ---- white space --------------------------------------------------------------------------- */
+
+static bool is_white(uint32_t code)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {
+        { 0x09, 0x0d },     { 0x20, 0x20 },     { 0x85, 0x85 },     { 0xa0, 0xa0 },
+        { 0x1680, 0x1680 }, { 0x2000, 0x200a }, { 0x2028, 0x2029 }, { 0x202f, 0x202f },
+        { 0x205f, 0x205f }, { 0x3000, 0x3000 },
+    };
+    for (size_t i = 0; i < CR_COUNT(ranges); i++)
+        if (code >= ranges[i].first && code <= ranges[i].last)
+            return true;
+    return false;
+}
+
+size_t cr_white_begin(cr_str text)
+{
+    size_t i = 0;
+    for (uint32_t code; i < text.size;) {
+        size_t n = cr_utf8_decode(text.data + i, text.size - i, &code);
+        if (n == 0 || !is_white(code))
+            break;
+        i += n;
+    }
+    return i;
+}
+
+size_t cr_white_end(cr_str text)
+{
+    size_t end = text.size;
+    for (uint32_t code; end > 0;) {
+        size_t n = 1;
+        while (n < end && n < 4 && ((unsigned char)text.data[end - n] & 0xc0) == 0x80)
+            n++;
+        if (cr_utf8_decode(text.data + end - n, n, &code) != n || !is_white(code))
+            break;
+        end -= n;
+    }
+    return text.size - end;
+}

@@ -9,9 +9,13 @@
  * for each byte of the text. */
 enum { CR_SPECIAL_MAX = 1024 };
 
+/* White space that belongs to a special token: what stands before it, what stands behind. */
+enum { CR_STRIP_LEFT = 1, CR_STRIP_RIGHT = 2 };
+
 typedef struct cr_special {
     cr_str text;
     int32_t id;
+    unsigned strip;
 } cr_special;
 
 /* A set of special tokens, sorted by text. */
@@ -37,5 +41,9 @@ const cr_special *cr_specials_next(const cr_specials *specials, cr_str text, cr_
 /* The first special token at or after text[from]: true and its start and item, or false. */
 bool cr_specials_find(const cr_specials *specials, cr_str text, size_t from, size_t *at,
                       const cr_special **item);
+
+/* Bytes of white space (Unicode's White_Space) that a text begins or ends with. */
+size_t cr_white_begin(cr_str text);
+size_t cr_white_end(cr_str text);
 
 #endif

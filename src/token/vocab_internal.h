@@ -2,6 +2,7 @@
  *
  *     vocab_lookup.c  the object: life, looking tokens up
  *     vocab_read.c    tokenizer.ggml.* keys -> tables, with every check
+ *     vocab_special.c what is special about special tokens
  *     encode.c        text -> special tokens and the text between them
  *     bpe.c, spm.c, wordpiece.c, unigram.c
  *                     one kind of vocabulary each: its own keys, and plain text -> ids */
@@ -115,6 +116,12 @@ struct cr_vocab {
     bool add_bos, add_eos;
 };
 
+/* Control, unknown and user-defined tokens stand for their text as it is. */
+static inline bool cr_token_is_special(int type)
+{
+    return type == CR_TOKEN_CONTROL || type == CR_TOKEN_UNKNOWN || type == CR_TOKEN_USER;
+}
+
 static inline cr_str cr_vocab_bytes(const cr_vocab *vocab, size_t id)
 {
     return (cr_str){ vocab->bytes + vocab->offsets[id],
@@ -149,6 +156,15 @@ typedef enum cr_array_kind { CR_ARRAY_TEXT, CR_ARRAY_INT, CR_ARRAY_F32 } cr_arra
 cera_status cr_vocab_array(const cr_gguf *file, const char *key, cr_array_kind kind,
                            cera_value *array, bool *found, cera_error *err);
 cr_str cr_vocab_text_at(const cera_value *array, uint64_t i);
+/* An integer element as int64; huge unsigned ones become -1, which is out of every range here. */
+int64_t cr_vocab_integer_at(const cera_value *array, uint64_t i);
+/* A key that holds one token id; *id stays when it is absent. */
+cera_status cr_vocab_read_id(const cr_vocab *vocab, const cr_gguf *file, const char *key,
+                             int32_t *id, cera_error *err);
+
+/* vocab_special.c: marks the tokens that end a generation; makes the sets `user` and `all`. */
+cera_status cr_vocab_read_ends(cr_vocab *vocab, const cr_gguf *file, cera_error *err);
+cera_status cr_vocab_read_specials(cr_vocab *vocab, const cr_gguf *file, cera_error *err);
 
 cera_status cr_encoding_push(cr_encoding *enc, int32_t id, cera_error *err);
 /* Pushes the byte tokens of `bytes`; where one is missing, the unknown token instead of all of them.

@@ -44,8 +44,7 @@ cr_str cr_vocab_text_at(const cera_value *array, uint64_t i)
     return (cr_str){ element.as.s.text, element.as.s.size };
 }
 
-/* An integer element as int64; huge unsigned ones become -1, which is out of every range here. */
-static int64_t integer_at(const cera_value *array, uint64_t i)
+int64_t cr_vocab_integer_at(const cera_value *array, uint64_t i)
 {
     cera_value element;
     cr_gguf_element(array, i, &element);
@@ -100,7 +99,7 @@ static cera_status read_types(cr_vocab *vocab, const cr_gguf *file, cera_error *
         return cr_fail(err, CERA_E_FORMAT, KEY("token_type") ": expected %zu elements, found %llu",
                        vocab->n_tokens, (unsigned long long)array.count);
     for (size_t i = 0; i < vocab->n_tokens; i++) {
-        int64_t type = found ? integer_at(&array, i) : CR_TOKEN_NORMAL;
+        int64_t type = found ? cr_vocab_integer_at(&array, i) : CR_TOKEN_NORMAL;
         /* 0 is "undefined" to the writers of GGUF, and no different from a normal token. */
         if (type == 0)
             type = CR_TOKEN_NORMAL;
@@ -117,12 +116,6 @@ static cera_status read_types(cr_vocab *vocab, const cr_gguf *file, cera_error *
         return cr_fail(err, CERA_E_FORMAT, KEY("scores") ": expected %zu elements, found %llu",
                        vocab->n_tokens, (unsigned long long)array.count);
     return CERA_OK;
-}
-
-/* Control, unknown and user-defined tokens stand for their text as it is. */
-static bool is_special(int type)
-{
-    return type == CR_TOKEN_CONTROL || type == CR_TOKEN_UNKNOWN || type == CR_TOKEN_USER;
 }
 
 static int hex_digit(char c)
@@ -147,7 +140,8 @@ static size_t decode_token(cr_vocab *vocab, size_t i, cr_str text, char *out)
     size_t n = 0;
     int type = cr_vocab_type(vocab, i);
     int byte = vocab->alphabet != CR_ALPHABET_BYTES && type == CR_TOKEN_BYTE ? byte_of(text) : -1;
-    if (byte < 0 && !is_special(type) && cr_alphabet_decode(vocab->alphabet, text, out, &n))
+    if (byte < 0 && !cr_token_is_special(type) &&
+        cr_alphabet_decode(vocab->alphabet, text, out, &n))
         return n;
 
     /* Normal tokens outside the alphabet exist in real files (joiners, keycaps). No merge makes
@@ -221,38 +215,10 @@ static cera_status read_tokens(cr_vocab *vocab, const cr_gguf *file, cera_error 
     return index_tokens(vocab, err);
 }
 
-/* ---- special tokens ------------------------------------------------------------------------ */
+/* ---- ids ------------------------------------------------------------------------------------ */
 
-static cera_status collect_specials(cr_vocab *vocab, bool with_control, cr_specials *out,
-                                    cera_error *err)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < vocab->n_tokens; i++)
-        n += is_special(cr_vocab_type(vocab, i));
-    cr_special *items = cr_arena_array(&vocab->arena, n, sizeof *items);
-    if (items == NULL)
-        return no_memory(err, n * sizeof *items);
-    n = 0;
-    for (size_t i = 0; i < vocab->n_tokens; i++) {
-        int type = cr_vocab_type(vocab, i);
-        cr_str text = cr_vocab_bytes(vocab, i);
-        if (!is_special(type) || text.size == 0 || (!with_control && type != CR_TOKEN_USER))
-            continue;
-        if (text.size > CR_SPECIAL_MAX)
-            return cr_fail(err, CERA_E_LIMIT,
-                           KEY("tokens") "[%zu]: expected at most %d bytes of special token, "
-                                         "found %zu",
-                           i, CR_SPECIAL_MAX, text.size);
-        items[n++] = (cr_special){ .text = text, .id = (int32_t)i };
-    }
-    if (!cr_specials_init(out, items, n, &vocab->arena))
-        return no_memory(err, n * sizeof *items);
-    return CERA_OK;
-}
-
-/* A key that holds one token id; *id stays when it is absent. */
-static cera_status read_id(const cr_vocab *vocab, const cr_gguf *file, const char *key, int32_t *id,
-                           cera_error *err)
+cera_status cr_vocab_read_id(const cr_vocab *vocab, const cr_gguf *file, const char *key,
+                             int32_t *id, cera_error *err)
 {
     cera_value value;
     uint32_t number = 0;
@@ -264,50 +230,6 @@ static cera_status read_id(const cr_vocab *vocab, const cr_gguf *file, const cha
                        "%s: expected an id below the vocabulary's %zu, found %u", key,
                        vocab->n_tokens, number);
     *id = (int32_t)number;
-    return CERA_OK;
-}
-
-/* Control tokens that end a turn or a text in the models of today. Files name only one of them as
- * EOS, and models emit others. */
-static const char *const end_texts[] = {
-    "<|eot_id|>",      "<|eom_id|>",
-    "<|im_end|>",      "<|end|>",
-    "<|endoftext|>",   "<|end_of_text|>",
-    "<|end_of_turn|>", "<end_of_turn>",
-    "<|return|>",      "</s>",
-    "<eos>",           "<EOT>",
-    "[EOS]",           "<end_of_utterance>",
-};
-
-static cera_status read_ends(cr_vocab *vocab, const cr_gguf *file, cera_error *err)
-{
-    static const char *const keys[] = { KEY("eos_token_id"), KEY("eot_token_id"),
-                                        KEY("eom_token_id") };
-    for (size_t i = 0; i < CR_COUNT(keys); i++) {
-        int32_t id = -1;
-        CR_TRY(read_id(vocab, file, keys[i], &id, err));
-        if (id >= 0)
-            vocab->flags[id] |= CR_TOKEN_END;
-    }
-
-    cera_value array;
-    bool found;
-    CR_TRY(cr_vocab_array(file, KEY("eog_token_ids"), CR_ARRAY_INT, &array, &found, err));
-    for (uint64_t i = 0; found && i < array.count; i++) {
-        int64_t id = integer_at(&array, i);
-        if (id < 0 || id >= (int64_t)vocab->n_tokens)
-            return cr_fail(err, CERA_E_FORMAT,
-                           KEY("eog_token_ids") "[%llu]: expected an id below the vocabulary's "
-                                                "%zu, found %lld",
-                           (unsigned long long)i, vocab->n_tokens, (long long)id);
-        vocab->flags[id] |= CR_TOKEN_END;
-    }
-
-    for (size_t i = 0; i < CR_COUNT(end_texts); i++) {
-        int32_t id = cr_vocab_find(vocab, cr_str_from(end_texts[i]), true);
-        if (id >= 0 && cr_vocab_type(vocab, (size_t)id) == CR_TOKEN_CONTROL)
-            vocab->flags[id] |= CR_TOKEN_END;
-    }
     return CERA_OK;
 }
 
@@ -324,15 +246,16 @@ static cera_status read_ids(cr_vocab *vocab, const cr_gguf *file, cera_error *er
     drop_unless_id(vocab, &vocab->bos);
     drop_unless_id(vocab, &vocab->eos);
     drop_unless_id(vocab, &vocab->unknown);
-    CR_TRY(read_id(vocab, file, KEY("bos_token_id"), &vocab->bos, err));
-    CR_TRY(read_id(vocab, file, KEY("eos_token_id"), &vocab->eos, err));
-    CR_TRY(read_id(vocab, file, KEY("unknown_token_id"), &vocab->unknown, err));
-    CR_TRY(read_id(vocab, file, KEY("padding_token_id"), &unused, err));
-    CR_TRY(read_id(vocab, file, KEY("seperator_token_id"), &unused, err)); /* spelled so in GGUF */
+    CR_TRY(cr_vocab_read_id(vocab, file, KEY("bos_token_id"), &vocab->bos, err));
+    CR_TRY(cr_vocab_read_id(vocab, file, KEY("eos_token_id"), &vocab->eos, err));
+    CR_TRY(cr_vocab_read_id(vocab, file, KEY("unknown_token_id"), &vocab->unknown, err));
+    CR_TRY(cr_vocab_read_id(vocab, file, KEY("padding_token_id"), &unused, err));
+    CR_TRY(cr_vocab_read_id(vocab, file, KEY("seperator_token_id"), &unused,
+                            err)); /* spelled so in GGUF */
     if (vocab->model->bos_key != NULL)
-        CR_TRY(read_id(vocab, file, vocab->model->bos_key, &vocab->bos, err));
+        CR_TRY(cr_vocab_read_id(vocab, file, vocab->model->bos_key, &vocab->bos, err));
     if (vocab->model->eos_key != NULL)
-        CR_TRY(read_id(vocab, file, vocab->model->eos_key, &vocab->eos, err));
+        CR_TRY(cr_vocab_read_id(vocab, file, vocab->model->eos_key, &vocab->eos, err));
     CR_TRY(cr_gguf_get_bool(file, KEY("add_bos_token"), CR_OPTIONAL, &vocab->add_bos, err));
     CR_TRY(cr_gguf_get_bool(file, KEY("add_eos_token"), CR_OPTIONAL, &vocab->add_eos, err));
     vocab->add_bos = (vocab->add_bos || vocab->rule.always_bos) && vocab->bos >= 0;
@@ -345,8 +268,7 @@ cera_status cr_vocab_read(cr_vocab *vocab, const cr_gguf *file, const char *pre,
     CR_TRY(read_model(vocab, file, pre, err));
     CR_TRY(read_tokens(vocab, file, err));
     CR_TRY(read_ids(vocab, file, err));
-    CR_TRY(read_ends(vocab, file, err));
+    CR_TRY(cr_vocab_read_ends(vocab, file, err));
     CR_TRY(vocab->model->read(vocab, file, err));
-    CR_TRY(collect_specials(vocab, false, &vocab->user, err));
-    return collect_specials(vocab, true, &vocab->all, err);
+    return cr_vocab_read_specials(vocab, file, err);
 }
