@@ -286,6 +286,85 @@ CERA_API void cera_vocab_get_info(const cera_vocab *vocab, cera_vocab_info *out)
 CERA_API bool cera_vocab_is_end(const cera_vocab *vocab, int32_t id);
 CERA_API bool cera_vocab_is_control(const cera_vocab *vocab, int32_t id);
 
+/* ---- chat template: messages to a prompt --------------------------------------------------- */
+
+/* Renders conversations with the Jinja template that a model brings, as Hugging Face's transformers
+ * does: the same bytes. Immutable, and shared by threads like a vocabulary. */
+typedef struct cera_template cera_template;
+
+typedef struct cera_template_options {
+    size_t size;
+    const cera_host *host; /* copied; NULL: the default host */
+    /* At most one of the two. Neither: the vocabulary's own templates (tokenizer.chat_template, and
+     * those named tool_use and so on); when it has none, CERA_E_UNSUPPORTED with the names below. */
+    const char *name; /* built in: chatml, gemma, granite, llama2, llama3, mistral, phi3, zephyr */
+    const char *text; /* Jinja, n_text bytes, or up to NUL when n_text is 0; at most 1 MiB */
+    size_t n_text;
+} cera_template_options;
+CERA_API void cera_template_options_init(cera_template_options *options);
+
+/* vocab gives the template and the texts of BOS and EOS; NULL: neither. It is not kept. A template
+ * that cannot be parsed is CERA_E_FORMAT with line and reason, and never replaced by another. */
+CERA_API cera_status cera_template_new(const cera_vocab *vocab,
+                                       const cera_template_options *options, cera_template **out,
+                                       cera_error *err);
+CERA_API void cera_template_free(cera_template *tmpl);
+/* The source, [*n] bytes; of the template that is used when there are tools (it may be the same), or
+ * when there are none. */
+CERA_API const char *cera_template_source(const cera_template *tmpl, bool with_tools, size_t *n);
+
+/* A run of the rendered text: written by the template, so that it may spell control tokens, or data
+ * (messages, tools, variables), which is plain text whatever it spells. */
+typedef struct cera_span {
+    size_t start, size; /* bytes */
+    bool is_literal;
+} cera_span;
+
+typedef struct cera_date {
+    int year, month, day; /* month and day from 1; year 0: none */
+    int hour, minute, second;
+} cera_date;
+
+typedef struct cera_render_options {
+    size_t size;
+    const char *tools; /* JSON: a list of tools as OpenAI's API has them; NULL: none */
+    const char
+        *variables; /* JSON: an object with more variables, such as {"enable_thinking": true};
+                            * it cannot take the place of messages, tools and the like; NULL: none */
+    bool add_generation_prompt; /* end with the beginning of an answer; default true */
+    /* Tool calls whose arguments are JSON text, as in OpenAI's API, are given to the template as an
+     * object, or as text when it fails with an object. false: as they are. Default true. */
+    bool parse_arguments;
+    cera_date date;        /* for strftime_now, which is not defined without one; default none */
+    const char *bos, *eos; /* texts; NULL: the vocabulary's */
+    /* Limits on what the template does; 0: the defaults 1,000,000 steps, 64 MiB, 8 MiB. */
+    size_t max_steps, max_memory, max_output;
+} cera_render_options;
+CERA_API void cera_render_options_init(cera_render_options *options);
+
+typedef struct cera_rendering {
+    char *text;       /* [n] UTF-8 and a NUL behind it */
+    cera_span *spans; /* [n_spans] in order, covering the text */
+    size_t n, n_spans;
+} cera_rendering;
+
+/* messages: JSON, a list of {"role": ..., "content": ...}; what else a message may hold is the
+ * template's to say. Fails with CERA_E_ARG when JSON is wrong, CERA_E_FORMAT when the template
+ * fails or refuses the conversation, CERA_E_LIMIT when it needs too much; with the line. Release the
+ * result with cera_template_free_rendering. */
+CERA_API cera_status cera_template_render(const cera_template *tmpl, const char *messages,
+                                          const cera_render_options *options, cera_rendering *out,
+                                          cera_error *err);
+CERA_API void cera_template_free_rendering(const cera_template *tmpl, cera_rendering *rendering);
+
+/* Ids of a text of which only the spans that are literal may spell control tokens; whole texts, not
+ * spans, go through the vocabulary, so that ordinary conversations get the ids that the text alone
+ * would. BOS is added where the file asks for it, unless the text begins with it. Release the ids
+ * with cera_vocab_free_ids. */
+CERA_API cera_status cera_vocab_encode_rendering(const cera_vocab *vocab,
+                                                 const cera_rendering *rendering, int32_t **ids,
+                                                 size_t *n_ids, cera_error *err);
+
 /* ---- engine: a model opened on a device -------------------------------------------------- */
 
 typedef struct cera_engine cera_engine;

@@ -63,6 +63,51 @@ void cera_encode_options_init(cera_encode_options *options)
     *options = (cera_encode_options){ .size = sizeof *options, .add_bos = true };
 }
 
+/* The ids to a caller, who gives back n_ids: the memory has just that size. Takes the buffer. */
+static cera_status hand_out(cr_buf *buf, int32_t **ids, size_t *n_ids, cera_error *err)
+{
+    int32_t *exact = NULL;
+    if (buf->size == 0) {
+        cr_buf_done(buf);
+    } else {
+        exact = cr_resize(buf->host, CR_MEM_OBJECT, buf->data, buf->room, buf->size);
+        if (exact == NULL) {
+            cr_buf_done(buf);
+            return cr_fail_nomem(err, buf->size, "token ids");
+        }
+    }
+    *ids = exact;
+    *n_ids = buf->size / sizeof *exact;
+    return CERA_OK;
+}
+
+cera_status cera_vocab_encode_rendering(const cera_vocab *vocab, const cera_rendering *rendering,
+                                        int32_t **ids, size_t *n_ids, cera_error *err)
+{
+    if (vocab == NULL || rendering == NULL || ids == NULL || n_ids == NULL)
+        return cr_fail(err, CERA_E_ARG,
+                       "encode: expected a vocabulary, a rendering, ids and n_ids, found NULL");
+    size_t at = 0;
+    for (size_t i = 0; i < rendering->n_spans; i++) {
+        const cera_span *span = &rendering->spans[i];
+        if (span->start != at || span->size > rendering->n - at)
+            return cr_fail(err, CERA_E_ARG, "spans[%zu]: expected them in order, without gaps", i);
+        at += span->size;
+    }
+    if (at != rendering->n)
+        return cr_fail(err, CERA_E_ARG, "spans: expected %zu bytes, found %zu", rendering->n, at);
+    cr_buf buf;
+    cr_buf_init(&buf, vocab->host, CR_MEM_OBJECT);
+    cr_str text = { rendering->n > 0 ? rendering->text : "", rendering->n };
+    cera_status status =
+        cr_vocab_encode_spans(vocab->vocab, text, rendering->spans, rendering->n_spans, &buf, err);
+    if (status != CERA_OK) {
+        cr_buf_done(&buf);
+        return status;
+    }
+    return hand_out(&buf, ids, n_ids, err);
+}
+
 cera_status cera_vocab_encode(const cera_vocab *vocab, const char *text, size_t n,
                               const cera_encode_options *options, int32_t **ids, size_t *n_ids,
                               cera_error *err)
@@ -79,22 +124,11 @@ cera_status cera_vocab_encode(const cera_vocab *vocab, const char *text, size_t 
     cr_buf_init(&buf, vocab->host, CR_MEM_OBJECT);
     cr_str str = { n > 0 ? text : "", n };
     cera_status status = cr_vocab_encode(vocab->vocab, str, options, &buf, err);
-    int32_t *exact = NULL;
-    if (status == CERA_OK && buf.size == 0) {
-        cr_buf_done(&buf);
-    } else if (status == CERA_OK) {
-        /* The caller gives back n_ids, so the memory has just that size. */
-        exact = cr_resize(vocab->host, CR_MEM_OBJECT, buf.data, buf.room, buf.size);
-        if (exact == NULL)
-            status = cr_fail_nomem(err, buf.size, "token ids");
-    }
     if (status != CERA_OK) {
         cr_buf_done(&buf);
         return status;
     }
-    *ids = exact;
-    *n_ids = buf.size / sizeof *exact;
-    return CERA_OK;
+    return hand_out(&buf, ids, n_ids, err);
 }
 
 void cera_vocab_free_ids(const cera_vocab *vocab, int32_t *ids, size_t n_ids)

@@ -4,6 +4,9 @@
 #include "base/arith.h"
 
 #include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <xxhash.h>
 
 /* The length that a first byte announces, 0 for a byte that begins no character. C0 and C1 could
@@ -161,6 +164,103 @@ bool cr_parse_i64(cr_str text, int64_t *out)
         return false;
     *out = negative ? value : -value;
     return true;
+}
+
+/* ---- doubles ------------------------------------------------------------------------------- */
+
+/* More digits than this cannot change a double, but for whether all of the rest are zero. */
+enum { DIGITS_ENOUGH = 800, DIGITS_ROOM = DIGITS_ENOUGH + 32 };
+
+/* 0.DIGITS * 10^exponent. strtod reads numbers without a decimal point alike in every locale. */
+static double read_digits(char text[DIGITS_ROOM], int n, long exponent)
+{
+    snprintf(text + n, 32, "e%ld", exponent - n);
+    return strtod(text, NULL);
+}
+
+bool cr_parse_f64(cr_str text, double *out)
+{
+    char digits[DIGITS_ROOM] = "0";
+    bool negative = text.size > 0 && text.data[0] == '-', seen = false, fraction = false;
+    int n = 0;
+    long exponent = 0, written = 0;
+    size_t i = negative ? 1 : 0;
+    for (; i < text.size; i++) {
+        char c = text.data[i];
+        if (c == '.' && !fraction) {
+            fraction = true;
+            continue;
+        }
+        if (c < '0' || c > '9')
+            break;
+        seen = true;
+        if (n > 0 || c != '0') {
+            if (n < DIGITS_ENOUGH)
+                digits[n++] = c;
+            else if (c != '0')
+                digits[DIGITS_ENOUGH - 1] = '1'; /* something more, however small */
+            exponent += !fraction;
+        } else {
+            exponent -= fraction;
+        }
+    }
+    if (!seen)
+        return false;
+    if (i < text.size) {
+        if (text.data[i] != 'e' && text.data[i] != 'E')
+            return false;
+        i++;
+        bool below = i < text.size && text.data[i] == '-';
+        if (i < text.size && (text.data[i] == '-' || text.data[i] == '+'))
+            i++;
+        if (i == text.size)
+            return false;
+        for (; i < text.size; i++) {
+            if (text.data[i] < '0' || text.data[i] > '9')
+                return false;
+            if (written < 1000000000)
+                written = written * 10 + (text.data[i] - '0');
+        }
+        exponent += below ? -written : written;
+    }
+    double value = n == 0 ? 0.0 : read_digits(digits, n, exponent);
+    *out = negative ? -value : value;
+    return true;
+}
+
+int cr_format_f64(double value, char digits[CR_F64_DIGITS], int *exponent)
+{
+    value = fabs(value);
+    int binary;
+    bool is_power = frexp(value, &binary) == 0.5;
+    int n = 1;
+    for (;; n++) {
+        /* d.ddde+xx, where the point may be any text of the locale */
+        char text[64], rounded[DIGITS_ROOM];
+        snprintf(text, sizeof text, "%.*e", n - 1, value);
+        const char *mark = strchr(text, 'e');
+        int64_t power;
+        bool below = mark[1] == '-';
+        cr_parse_i64(cr_str_from(mark + 2), &power);
+        *exponent = (int)(below ? -power : power);
+        rounded[0] = text[0];
+        memcpy(rounded + 1, mark - (n - 1), (size_t)n - 1);
+        memcpy(digits, rounded, (size_t)n);
+        if (n == CR_F64_DIGITS || read_digits(rounded, n, *exponent + 1) == value)
+            break;
+        /* Below a power of two doubles are twice as close, so that the nearest n digits may be
+         * too far while the next larger ones are not. */
+        memcpy(rounded, digits, (size_t)n);
+        if (is_power && rounded[n - 1] < '9') {
+            rounded[n - 1]++;
+            digits[n - 1]++;
+            if (read_digits(rounded, n, *exponent + 1) == value)
+                break;
+        }
+    }
+    while (n > 1 && digits[n - 1] == '0')
+        n--;
+    return n;
 }
 
 uint64_t cr_hash(const void *data, size_t n)

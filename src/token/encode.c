@@ -103,6 +103,67 @@ static cera_status encode_text(cr_encoding *enc, cr_str text, bool parse_special
     return encode_plain(enc, (cr_str){ text.data + at, text.size - at }, err);
 }
 
+/* The next special token that the text may have at or after byte `at`: one that any text may spell,
+ * or one that lies inside of a literal span. */
+typedef struct span_walk {
+    const cr_vocab *vocab;
+    cr_str text;
+    const cera_span *spans; /* [n_spans] */
+    size_t n_spans;
+    size_t span; /* no literal span before it has more of them */
+    size_t literal_at, user_at;
+    const cr_special *literal, *user;
+    bool literal_known, user_known;
+} span_walk;
+
+static bool next_special(span_walk *w, size_t at, size_t *found, const cr_special **item)
+{
+    if (w->user_known && w->user_at < at)
+        w->user_known = false;
+    if (!w->user_known) {
+        w->user_known = true;
+        if (!cr_specials_find(&w->vocab->user, w->text, at, &w->user_at, &w->user))
+            w->user_at = SIZE_MAX;
+    }
+    if (w->literal_known && w->literal_at < at)
+        w->literal_known = false;
+    for (; !w->literal_known && w->span < w->n_spans; w->span++) {
+        const cera_span *span = &w->spans[w->span];
+        cr_str part = { w->text.data, span->start + span->size };
+        size_t from = CR_MAX(at, span->start);
+        if (span->is_literal && from < part.size &&
+            cr_specials_find(&w->vocab->all, part, from, &w->literal_at, &w->literal)) {
+            w->literal_known = true;
+            break;
+        }
+    }
+    if (!w->literal_known) {
+        w->literal_known = true;
+        w->literal_at = SIZE_MAX;
+    }
+    if (w->literal_at == SIZE_MAX && w->user_at == SIZE_MAX)
+        return false;
+    bool literal = w->literal_at < w->user_at ||
+                   (w->literal_at == w->user_at && w->literal->text.size >= w->user->text.size);
+    *found = literal ? w->literal_at : w->user_at;
+    *item = literal ? w->literal : w->user;
+    return true;
+}
+
+static cera_status encode_spans(cr_encoding *enc, cr_str text, const cera_span *spans,
+                                size_t n_spans, cera_error *err)
+{
+    span_walk walk = { .vocab = enc->vocab, .text = text, .spans = spans, .n_spans = n_spans };
+    size_t at = 0, found;
+    const cr_special *item;
+    while (next_special(&walk, at, &found, &item)) {
+        CR_TRY(encode_plain(enc, (cr_str){ text.data + at, found - at }, err));
+        CR_TRY(cr_encoding_push(enc, item->id, err));
+        at = found + item->text.size;
+    }
+    return encode_plain(enc, (cr_str){ text.data + at, text.size - at }, err);
+}
+
 /* Puts BOS before ids[start, ...) and EOS after them, where asked for and not there. A text may
  * bring its own, as rendered chat templates do, and a second one would shift every position. */
 static cera_status add_marks(cr_encoding *enc, size_t start, const cera_encode_options *options,
@@ -126,12 +187,11 @@ static cera_status add_marks(cr_encoding *enc, size_t start, const cera_encode_o
     return CERA_OK;
 }
 
-cera_status cr_vocab_encode(const cr_vocab *vocab, cr_str text, const cera_encode_options *options,
-                            cr_buf *ids, cera_error *err)
+/* spans NULL: the options say what may be a control token. */
+static cera_status encode_any(const cr_vocab *vocab, cr_str text,
+                              const cera_encode_options *options, const cera_span *spans,
+                              size_t n_spans, cr_buf *ids, cera_error *err)
 {
-    const cera_encode_options defaults = { .size = sizeof defaults, .add_bos = true };
-    if (options == NULL)
-        options = &defaults;
     if (text.size > INT32_MAX)
         return cr_fail(err, CERA_E_LIMIT, "text: expected at most %d bytes, found %zu", INT32_MAX,
                        text.size);
@@ -144,7 +204,8 @@ cera_status cr_vocab_encode(const cr_vocab *vocab, cr_str text, const cera_encod
     if (vocab->split != NULL)
         status = cr_split_begin(&enc.walk, vocab->split, err);
     if (status == CERA_OK)
-        status = encode_text(&enc, text, options->parse_special, err);
+        status = spans != NULL ? encode_spans(&enc, text, spans, n_spans, err)
+                               : encode_text(&enc, text, options->parse_special, err);
     if (status == CERA_OK)
         status = add_marks(&enc, start, options, err);
     if (status != CERA_OK)
@@ -153,4 +214,19 @@ cera_status cr_vocab_encode(const cr_vocab *vocab, cr_str text, const cera_encod
     cr_buf_done(&enc.text);
     cr_buf_done(&enc.work);
     return status;
+}
+
+cera_status cr_vocab_encode(const cr_vocab *vocab, cr_str text, const cera_encode_options *options,
+                            cr_buf *ids, cera_error *err)
+{
+    const cera_encode_options defaults = { .size = sizeof defaults, .add_bos = true };
+    return encode_any(vocab, text, options != NULL ? options : &defaults, NULL, 0, ids, err);
+}
+
+cera_status cr_vocab_encode_spans(const cr_vocab *vocab, cr_str text, const cera_span *spans,
+                                  size_t n_spans, cr_buf *ids, cera_error *err)
+{
+    const cera_encode_options options = { .size = sizeof options, .add_bos = true };
+    const cera_span none = { 0 };
+    return encode_any(vocab, text, &options, n_spans > 0 ? spans : &none, n_spans, ids, err);
 }

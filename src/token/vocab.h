@@ -24,6 +24,14 @@ void cr_vocab_get_info(const cr_vocab *vocab, cera_vocab_info *out);
 cera_status cr_vocab_encode(const cr_vocab *vocab, cr_str text, const cera_encode_options *options,
                             cr_buf *ids, cera_error *err);
 
+/* The same, where only the spans that are literal may spell control tokens: spans[n_spans] are in
+ * order and cover the text. BOS is added where the file asks for it. */
+cera_status cr_vocab_encode_spans(const cr_vocab *vocab, cr_str text, const cera_span *spans,
+                                  size_t n_spans, cr_buf *ids, cera_error *err);
+
+/* The chat template of a name, "" for the one without; data is NULL when there is none. */
+cr_str cr_vocab_template(const cr_vocab *vocab, const char *name);
+
 /* The bytes of a token; data is NULL for an id out of range. */
 cr_str cr_vocab_piece(const cr_vocab *vocab, int32_t id);
 /* What the token adds to a text behind `previous` (-1: nothing): its bytes, without the blank that

@@ -45,6 +45,11 @@ typedef struct cr_merge_slot {
     uint32_t id;   /* what they become */
 } cr_merge_slot;
 
+/* A chat template of the file: "" is tokenizer.chat_template, "x" tokenizer.chat_template.x. */
+typedef struct cr_named_template {
+    cr_str name, text;
+} cr_named_template;
+
 /* A text on its way to ids. */
 typedef struct cr_encoding {
     const cr_vocab *vocab;
@@ -112,6 +117,8 @@ struct cr_vocab {
     bool lowercase, strip_accents;
 
     const char *pre;
+    cr_named_template *templates; /* [n_templates] */
+    size_t n_templates;
     int32_t bos, eos, unknown; /* -1: none */
     bool add_bos, add_eos;
 };

@@ -40,6 +40,14 @@ void cr_vocab_get_info(const cr_vocab *vocab, cera_vocab_info *out)
     };
 }
 
+cr_str cr_vocab_template(const cr_vocab *vocab, const char *name)
+{
+    for (size_t i = 0; i < vocab->n_templates; i++)
+        if (cr_str_is(vocab->templates[i].name, name))
+            return vocab->templates[i].text;
+    return (cr_str){ NULL, 0 };
+}
+
 /* Raw tokens have a key space of their own: a control token is never found by the bytes of plain
  * text that happens to spell it. */
 static uint32_t tag_of(uint64_t hash, bool raw)

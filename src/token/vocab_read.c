@@ -263,6 +263,42 @@ static cera_status read_ids(cr_vocab *vocab, const cr_gguf *file, cera_error *er
     return CERA_OK;
 }
 
+/* The chat templates: one without a name, and one for each key with the name behind it. */
+static cera_status read_templates(cr_vocab *vocab, const cr_gguf *file, cera_error *err)
+{
+    static const char prefix[] = "tokenizer.chat_template";
+    const size_t n_prefix = sizeof prefix - 1;
+    cr_str text;
+    CR_TRY(cr_gguf_get_str(file, prefix, CR_OPTIONAL, &text, err));
+    for (int pass = 0; pass < 2; pass++) {
+        size_t n = 0;
+        for (size_t i = 0; i < cr_gguf_n_keys(file); i++) {
+            cera_value value;
+            cr_str key = cr_gguf_key(file, i, &value);
+            bool matches = value.type == CERA_VALUE_STRING && key.size >= n_prefix &&
+                           memcmp(key.data, prefix, n_prefix) == 0 &&
+                           (key.size == n_prefix || key.data[n_prefix] == '.');
+            if (!matches)
+                continue;
+            if (pass == 1) {
+                size_t begin = CR_MIN(n_prefix + 1, key.size), size = value.as.s.size;
+                const char *name = cr_arena_copy(&vocab->arena, key.data + begin, key.size - begin);
+                const char *copy = cr_arena_copy(&vocab->arena, value.as.s.text, size);
+                if (name == NULL || copy == NULL)
+                    return no_memory(err, size);
+                vocab->templates[n] = (cr_named_template){ cr_str_from(name), { copy, size } };
+            }
+            n++;
+        }
+        if (pass == 0 && n > 0)
+            vocab->templates = cr_arena_array(&vocab->arena, n, sizeof *vocab->templates);
+        if (n > 0 && vocab->templates == NULL)
+            return no_memory(err, n * sizeof *vocab->templates);
+        vocab->n_templates = n;
+    }
+    return CERA_OK;
+}
+
 cera_status cr_vocab_read(cr_vocab *vocab, const cr_gguf *file, const char *pre, cera_error *err)
 {
     CR_TRY(read_model(vocab, file, pre, err));
@@ -270,5 +306,6 @@ cera_status cr_vocab_read(cr_vocab *vocab, const cr_gguf *file, const char *pre,
     CR_TRY(read_ids(vocab, file, err));
     CR_TRY(cr_vocab_read_ends(vocab, file, err));
     CR_TRY(vocab->model->read(vocab, file, err));
+    CR_TRY(read_templates(vocab, file, err));
     return cr_vocab_read_specials(vocab, file, err);
 }
