@@ -27,6 +27,9 @@ bool cr_builtin_run(cr_interp *t, const char *what, const cr_builtin_row *row, c
     const char *at = row->params;
     size_t n = 0, n_used = 0;
     bool optional = false;
+    if (*at == '/' && args->n_named > 0)
+        return cr_interp_fail(t, "%s %s: its arguments have no names", what, row->name);
+    at += *at == '/';
     cr_str name;
     for (; next_param(&at, &name, &optional); n++) {
         call.p[n] = (cr_tv){ .kind = CR_TV_MISSING };
@@ -329,8 +332,6 @@ static bool split_right(cr_interp *t, const cr_tstr *s, const cr_tstr *by, int64
             next = cr_tstr_strip(&head, NULL, false, true).size;
             if (!cr_interp_work(t, end))
                 return false;
-        } else if (by == NULL) {
-            begin = skip_blanks(s, 0, true);
         }
         if (!push_part(t, s, begin, end, vec))
             return false;
@@ -690,15 +691,15 @@ static bool float_is_integer(cr_interp *t, cr_call *c, cr_tv *out)
 static const cr_builtin_row string_rows[] = {
     { "capitalize", "", str_capitalize },
     { "casefold", "", str_lower },
-    { "center", "width | fillchar", str_center },
-    { "count", "sub | start end", str_count },
+    { "center", "/ width | fillchar", str_center },
+    { "count", "/ sub | start end", str_count },
     { "encode", NULL, NULL },
-    { "endswith", "suffix | start end", str_endswith },
+    { "endswith", "/ suffix | start end", str_endswith },
     { "expandtabs", NULL, NULL },
-    { "find", "sub | start end", str_find },
+    { "find", "/ sub | start end", str_find },
     { "format", NULL, str_format },
     { "format_map", NULL, NULL },
-    { "index", "sub | start end", str_index },
+    { "index", "/ sub | start end", str_index },
     { "isalnum", "", str_isalnum },
     { "isalpha", "", str_isalpha },
     { "isascii", "", str_isascii },
@@ -711,43 +712,43 @@ static const cr_builtin_row string_rows[] = {
     { "isspace", "", str_isspace },
     { "istitle", NULL, NULL },
     { "isupper", "", str_isupper },
-    { "join", "iterable", str_join },
-    { "ljust", "width | fillchar", str_ljust },
+    { "join", "/ iterable", str_join },
+    { "ljust", "/ width | fillchar", str_ljust },
     { "lower", "", str_lower },
-    { "lstrip", "| chars", str_lstrip },
+    { "lstrip", "/| chars", str_lstrip },
     { "maketrans", NULL, NULL },
-    { "partition", "sep", str_partition },
-    { "removeprefix", "prefix", str_removeprefix },
-    { "removesuffix", "suffix", str_removesuffix },
-    { "replace", "old new | count", str_replace },
-    { "rfind", "sub | start end", str_rfind },
-    { "rindex", "sub | start end", str_rindex },
-    { "rjust", "width | fillchar", str_rjust },
-    { "rpartition", "sep", str_rpartition },
+    { "partition", "/ sep", str_partition },
+    { "removeprefix", "/ prefix", str_removeprefix },
+    { "removesuffix", "/ suffix", str_removesuffix },
+    { "replace", "/ old new | count", str_replace },
+    { "rfind", "/ sub | start end", str_rfind },
+    { "rindex", "/ sub | start end", str_rindex },
+    { "rjust", "/ width | fillchar", str_rjust },
+    { "rpartition", "/ sep", str_rpartition },
     { "rsplit", "| sep maxsplit", str_rsplit },
-    { "rstrip", "| chars", str_rstrip },
+    { "rstrip", "/| chars", str_rstrip },
     { "split", "| sep maxsplit", str_split },
     { "splitlines", "| keepends", str_splitlines },
-    { "startswith", "prefix | start end", str_startswith },
-    { "strip", "| chars", str_strip },
+    { "startswith", "/ prefix | start end", str_startswith },
+    { "strip", "/| chars", str_strip },
     { "swapcase", "", str_swapcase },
     { "title", "", str_title },
     { "translate", NULL, NULL },
     { "upper", "", str_upper },
-    { "zfill", "width", str_zfill },
+    { "zfill", "/ width", str_zfill },
     { NULL, NULL, NULL },
 };
 
 static const cr_builtin_row dict_rows[] = {
-    { "copy", "", copy },        { "fromkeys", NULL, NULL }, { "get", "key | default", dict_get },
+    { "copy", "", copy },        { "fromkeys", NULL, NULL }, { "get", "/ key | default", dict_get },
     { "items", "", dict_items }, { "keys", "", dict_keys },  { "values", "", dict_values },
     { NULL, NULL, NULL },
 };
 
 static const cr_builtin_row list_rows[] = {
     { "copy", "", copy },
-    { "count", "value", list_count },
-    { "index", "value", list_index },
+    { "count", "/ value", list_count },
+    { "index", "/ value", list_index },
     { NULL, NULL, NULL },
 };
 

@@ -12,6 +12,7 @@ typedef struct parser {
     const cr_token *token; /* the current one */
     int nesting;           /* of calls of the parser */
     int n_loops;           /* for loops around, inside of the macro */
+    int n_for;             /* for loops around, all of them */
     cr_node *macro;        /* the macro or call block around, or NULL */
     int symbol_room;
     cera_error *err;
@@ -687,7 +688,7 @@ static cera_status parse_target(parser *p, bool with_fields, const char *end, cr
             if (p->token->type != CR_TOK_NAME)
                 return unexpected(p, "a name to assign to");
             CR_TRY(parse_name(p, &item));
-            if (item->kind != CR_NODE_NAME || cr_str_is(item->text, "loop"))
+            if (item->kind != CR_NODE_NAME || (p->n_for > 0 && cr_str_is(item->text, "loop")))
                 return fail_at(p, item->line, "expected a name that can be assigned to");
             if (with_fields && skip(p, CR_TOK_DOT)) {
                 if (p->token->type != CR_TOK_NAME)
@@ -736,6 +737,7 @@ static cera_status parse_for(parser *p, cr_node *node)
 {
     static const char *const ends[] = { "else", "endfor", NULL };
     static const char *const last[] = { "endfor", NULL };
+    p->n_for++;
     CR_TRY(parse_target(p, false, "in", &node->a));
     if (!skip_name(p, "in"))
         return unexpected(p, "in");
@@ -748,6 +750,7 @@ static cera_status parse_for(parser *p, cr_node *node)
     p->n_loops--;
     if (skip_name(p, "else"))
         CR_TRY(parse_body(p, last, &node->e));
+    p->n_for--;
     p->token++;
     return CERA_OK;
 }

@@ -152,7 +152,8 @@ static bool bind_params(cr_interp *t, const cr_node *macro, const cr_args *args)
         } else if (named != NULL) {
             value = named->value;
         } else if (p->value != NULL) {
-            if (!eval(t, p->value, &value))
+            /* The default does not see a variable of the same name outside. */
+            if (!set_name(t, p->symbol, cr_tv_undefined(NULL)) || !eval(t, p->value, &value))
                 return false;
         } else {
             name = cr_interp_alloc(t, p->name.size + 1, 1);

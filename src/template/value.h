@@ -306,7 +306,7 @@ typedef struct cr_call {
 typedef bool cr_builtin(cr_interp *t, cr_call *call, cr_tv *out);
 
 /* A row of a table: filters, tests, methods, functions. params: names separated by blanks, those
- * after "|" may be left out; NULL: any arguments. */
+ * after "|" may be left out; a "/" in front: they cannot be given by name; NULL: any arguments. */
 typedef struct cr_builtin_row {
     const char *name;
     const char *params;

@@ -61,8 +61,8 @@ static void check(const char *name, const char *source, const char *got, size_t 
 {
     const char *want = json_string_value(expected);
     size_t n_want = json_string_length(expected);
-    bool same = got == NULL ? want == NULL : want != NULL && n_got == n_want &&
-                                                 memcmp(got, want, n_got) == 0;
+    bool same = got == NULL ? want == NULL
+                            : want != NULL && n_got == n_want && memcmp(got, want, n_got) == 0;
     if (same)
         return;
     if (n_wrong++ < 40)
