@@ -322,6 +322,27 @@ int prompt_encode(const cli_args *args, const cera_vocab *vocab, prompt *p)
     return EXIT_OK;
 }
 
+int prompt_from_file(const char *path, prompt *text)
+{
+    bytes buf = { 0 };
+    bytes_append(&buf, "", 0);
+    int code = read_file(path, &buf);
+    *text = (prompt){ .text = buf.data, .size = buf.size };
+    if (code != EXIT_OK)
+        prompt_done(text);
+    return code;
+}
+
+int prompt_or_file(const char *given, prompt *text)
+{
+    if (given[0] == '@')
+        return prompt_from_file(given + 1, text);
+    bytes buf = { 0 };
+    bytes_text(&buf, given);
+    *text = (prompt){ .text = buf.data, .size = buf.size };
+    return EXIT_OK;
+}
+
 void prompt_done(prompt *p)
 {
     free(p->text);

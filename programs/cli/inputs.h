@@ -31,6 +31,9 @@ int prompt_read(const cli_args *args, option_id option, prompt *out);
 /* Fills in the ids; ids that were given are checked against the vocabulary. */
 int prompt_encode(const cli_args *args, const cera_vocab *vocab, prompt *prompt);
 void prompt_done(prompt *prompt);
+/* The text of an option: as given, or with an @ in front what a file holds. Free text->text. */
+int prompt_or_file(const char *given, prompt *text);
+int prompt_from_file(const char *path, prompt *text);
 
 /* A command that opens a model and works on a prompt: reads both, calls work, cleans up. */
 typedef int prompt_work(const cli_args *args, const char *path, cera_engine *engine, prompt *text);

@@ -22,10 +22,18 @@ struct cr_tloop {
     const cr_node *node;
     cr_scope *scope; /* around the loop */
     cr_tlist list;
+    const cr_trange *range; /* instead of the items, which then are not made */
     size_t at;
     int depth; /* of recursion */
     cr_tv changed;
 };
+
+static cr_tv loop_item(const cr_tloop *loop, size_t i)
+{
+    if (loop->range != NULL)
+        return cr_tv_int(loop->range->start + (int64_t)i * loop->range->step);
+    return loop->list.items[i];
+}
 
 typedef enum flow { ON, BREAK, CONTINUE } flow;
 
@@ -230,24 +238,24 @@ static bool call_macro(cr_interp *t, const cr_tmacro *macro, const cr_args *args
     return ok;
 }
 
-static bool run_loop(cr_interp *t, const cr_node *node, cr_tlist list, int depth, flow *way);
+static bool run_loop(cr_interp *t, const cr_node *node, const cr_tv *over, int depth, flow *way);
 
 /* loop(items) in a loop that is recursive. */
 static bool call_loop(cr_interp *t, const cr_tloop *loop, const cr_args *args, cr_tv *out)
 {
-    cr_tlist list;
     if (!loop->node->flag)
         return cr_interp_fail(t, "loop: only a recursive loop can be called");
     if (args->n != 1 || args->n_named > 0)
         return cr_interp_fail(t, "loop: expected one argument");
-    if (!cr_tv_walk(t, &args->items[0], &list) || !enter_call(t))
+    if (!enter_call(t))
         return false;
     cr_tbuf buf = { 0 }, *old_out = t->out;
     cr_scope *old_scope = t->scope;
     flow way = ON;
     t->out = &buf;
     t->scope = loop->scope;
-    bool ok = run_loop(t, loop->node, list, loop->depth + 1, &way) && cr_tbuf_done(t, &buf, out);
+    bool ok = run_loop(t, loop->node, &args->items[0], loop->depth + 1, &way) &&
+              cr_tbuf_done(t, &buf, out);
     t->out = old_out;
     t->scope = old_scope;
     t->n_calls--;
@@ -387,8 +395,9 @@ bool cr_render_attr(cr_interp *t, const cr_tv *a, cr_str name, cr_tv *out)
         { "length", cr_tv_int(n) },
         { "depth", cr_tv_int(loop->depth + 1) },
         { "depth0", cr_tv_int(loop->depth) },
-        { "previtem", at > 0 ? loop->list.items[at - 1] : cr_tv_undefined("loop.previtem") },
-        { "nextitem", at < n - 1 ? loop->list.items[at + 1] : cr_tv_undefined("loop.nextitem") },
+        { "previtem", at > 0 ? loop_item(loop, loop->at - 1) : cr_tv_undefined("loop.previtem") },
+        { "nextitem",
+          at < n - 1 ? loop_item(loop, loop->at + 1) : cr_tv_undefined("loop.nextitem") },
     };
     for (size_t i = 0; i < CR_COUNT(fields); i++)
         if (cr_str_is(name, fields[i].name))
@@ -416,24 +425,29 @@ static bool filter_items(cr_interp *t, const cr_node *node, cr_tlist *list)
     return true;
 }
 
-static bool run_loop(cr_interp *t, const cr_node *node, cr_tlist list, int depth, flow *way)
+static bool run_loop(cr_interp *t, const cr_node *node, const cr_tv *over, int depth, flow *way)
 {
     cr_scope *outer = t->scope;
-    if (node->c != NULL && !filter_items(t, node, &list))
+    cr_tlist list = { NULL, 0 };
+    const cr_trange *range = node->c == NULL && over->kind == CR_TV_RANGE ? over->as.range : NULL;
+    if (range != NULL)
+        list.n = (size_t)range->n;
+    else if (!cr_tv_walk(t, over, &list) || (node->c != NULL && !filter_items(t, node, &list)))
         return false;
     cr_tloop *loop = cr_interp_alloc(t, 1, sizeof *loop);
     if (loop == NULL)
         return false;
-    *loop = (cr_tloop){ .node = node, .scope = outer, .list = list, .depth = depth };
+    *loop =
+        (cr_tloop){ .node = node, .scope = outer, .list = list, .range = range, .depth = depth };
     bool completed = false; /* one round to its end: the else branch is for when there is none */
     flow inner = ON;
     for (size_t i = 0; i < list.n && inner != BREAK; i++) {
         loop->at = i;
         inner = ON;
         cr_tv self = { .kind = CR_TV_LOOP, .as.loop = loop };
-        bool ok = cr_interp_work(t, CR_WORK_NODE) && push_scope(t, outer) &&
+        bool ok = cr_interp_work(t, 2 * CR_WORK_NODE) && push_scope(t, outer) &&
                   (t->tmpl->loop < 0 || set_name(t, t->tmpl->loop, self)) &&
-                  assign(t, node->a, list.items[i]) && exec_body(t, node->d, &inner);
+                  assign(t, node->a, loop_item(loop, i)) && exec_body(t, node->d, &inner);
         t->scope = outer;
         if (!ok)
             return false;
@@ -522,7 +536,6 @@ static bool exec_scope(cr_interp *t, const cr_node *node, flow *way)
 static bool exec(cr_interp *t, const cr_node *node, flow *way)
 {
     cr_tv value;
-    cr_tlist list;
     cr_named caller = { .name = { "caller", 6 } };
     t->line = node->line;
     switch (node->kind) {
@@ -533,8 +546,7 @@ static bool exec(cr_interp *t, const cr_node *node, flow *way)
     case CR_NODE_IF:
         return exec_if(t, node, way);
     case CR_NODE_FOR:
-        return eval(t, node->b, &value) && cr_tv_walk(t, &value, &list) &&
-               run_loop(t, node, list, 0, way);
+        return eval(t, node->b, &value) && run_loop(t, node, &value, 0, way);
     case CR_NODE_SET:
         return eval(t, node->b, &value) && assign(t, node->a, value);
     case CR_NODE_SET_BLOCK:

@@ -1,0 +1,156 @@
+/* template: messages -> prompt. Needs the vocabulary only, or no model at all when a template is
+ * named. */
+#define _DEFAULT_SOURCE
+#include "cera.h"
+#include "cli/cli.h"
+#include "cli/inputs.h"
+#include "cli/out.h"
+#include "cli/report.h"
+
+#include <string.h>
+#include <time.h>
+
+static int print_json(const cera_vocab *vocab, const cera_rendering *r)
+{
+    json_t *spans = json_array(), *ids = json_null();
+    for (size_t i = 0; i < r->n_spans; i++)
+        json_array_append_new(
+            spans, json_pack("{s:I, s:I, s:b}", "start", (json_int_t)r->spans[i].start, "size",
+                             (json_int_t)r->spans[i].size, "literal", (int)r->spans[i].is_literal));
+    if (vocab != NULL) {
+        int32_t *found = NULL;
+        size_t n = 0;
+        cera_error err;
+        if (cera_vocab_encode_rendering(vocab, r, &found, &n, &err) != CERA_OK) {
+            json_decref(spans);
+            return report_failure(WHILE_RUNNING, "cannot turn the prompt into tokens", &err);
+        }
+        ids = json_array();
+        for (size_t i = 0; i < n; i++)
+            json_array_append_new(ids, json_integer(found[i]));
+        cera_vocab_free_ids(vocab, found, n);
+    }
+    out_json(json_pack("{s:s, s:o, s:o, s:o}", "schema", "cera.template/1", "text",
+                       json_text(r->text, r->n), "spans", spans, "ids", ids));
+    return EXIT_OK;
+}
+
+/* The date of the template's strftime_now. */
+static cera_date today(void)
+{
+    time_t now = time(NULL);
+    struct tm local;
+    if (localtime_r(&now, &local) == NULL)
+        return (cera_date){ 0 };
+    return (cera_date){ local.tm_year + 1900, local.tm_mon + 1, local.tm_mday,
+                        local.tm_hour,        local.tm_min,     local.tm_sec };
+}
+
+/* Everything that the command is given, and what it made so far. */
+typedef struct work {
+    const cli_args *args;
+    prompt messages, tools, vars, text;
+    cera_vocab *vocab;
+    cera_template *tmpl;
+} work;
+
+static int open_vocab(work *w)
+{
+    const char *path;
+    const cli_args *args = w->args;
+    bool named = is_set(args, OPT_CHAT_TEMPLATE) || is_set(args, OPT_CHAT_TEMPLATE_FILE);
+    if (named && args->n_positional == 0 && !is_set(args, OPT_MODEL))
+        return EXIT_OK;
+    int code = model_path(args, &path);
+    if (code != EXIT_OK)
+        return code;
+    cera_host host;
+    model_host(&host);
+    cera_source source = model_source(args, path);
+    cera_vocab_options options;
+    cera_vocab_options_init(&options);
+    options.host = &host;
+    cera_error err;
+    if (cera_vocab_open(&source, &options, &w->vocab, &err) != CERA_OK)
+        return model_failed(path, &err);
+    return EXIT_OK;
+}
+
+static int open_template(work *w)
+{
+    const char *given = w->args->option[OPT_CHAT_TEMPLATE].text;
+    cera_host host;
+    model_host(&host);
+    cera_template_options options;
+    cera_template_options_init(&options);
+    options.host = &host;
+    if (is_set(w->args, OPT_CHAT_TEMPLATE_FILE)) {
+        int code = prompt_from_file(w->args->option[OPT_CHAT_TEMPLATE_FILE].text, &w->text);
+        if (code != EXIT_OK)
+            return code;
+        options.text = w->text.text;
+        options.n_text = w->text.size;
+    } else if (given != NULL && strchr(given, '{') != NULL) {
+        options.text = given;
+    } else {
+        options.name = given;
+    }
+    cera_error err;
+    if (cera_template_new(w->vocab, &options, &w->tmpl, &err) == CERA_OK)
+        return EXIT_OK;
+    if (err.status == CERA_E_ARG)
+        return report_error(EXIT_USAGE, "cannot use the chat template", err.message, NULL);
+    return report_failure(WHILE_OPENING, "cannot use the chat template", &err);
+}
+
+static int render(work *w)
+{
+    cera_render_options options;
+    cera_render_options_init(&options);
+    options.tools = w->tools.text;
+    options.variables = w->vars.text;
+    options.add_generation_prompt = !is_set(w->args, OPT_NO_GENERATION_PROMPT);
+    options.date = today();
+    cera_rendering r;
+    cera_error err;
+    if (cera_template_render(w->tmpl, w->messages.text, &options, &r, &err) != CERA_OK) {
+        if (err.status == CERA_E_ARG)
+            return report_error(EXIT_USAGE, "cannot render the conversation", err.message, NULL);
+        if (err.status == CERA_E_FORMAT) /* the template's own error, or its refusal */
+            return report_error(EXIT_RUNTIME, "cannot render the conversation", err.message, NULL);
+        return report_failure(WHILE_RUNNING, "cannot render the conversation", &err);
+    }
+    int code = EXIT_OK;
+    if (wants_json(w->args))
+        code = print_json(w->vocab, &r);
+    else
+        out_write(r.text, r.n);
+    cera_template_free_rendering(w->tmpl, &r);
+    return code;
+}
+
+int command_TEMPLATE(const cli_args *args)
+{
+    work w = { .args = args };
+    if (is_set(args, OPT_CHAT_TEMPLATE) && is_set(args, OPT_CHAT_TEMPLATE_FILE))
+        return report_error(EXIT_USAGE, "two chat templates are given",
+                            "one is given as an option, one as a file", "one of the two");
+    int code = prompt_read(args, OPT_MESSAGES, &w.messages);
+    if (code == EXIT_OK && is_set(args, OPT_TOOLS))
+        code = prompt_or_file(args->option[OPT_TOOLS].text, &w.tools);
+    if (code == EXIT_OK && is_set(args, OPT_TEMPLATE_VARS))
+        code = prompt_or_file(args->option[OPT_TEMPLATE_VARS].text, &w.vars);
+    if (code == EXIT_OK)
+        code = open_vocab(&w);
+    if (code == EXIT_OK)
+        code = open_template(&w);
+    if (code == EXIT_OK)
+        code = render(&w);
+    cera_template_free(w.tmpl);
+    cera_vocab_free(w.vocab);
+    prompt_done(&w.messages);
+    prompt_done(&w.tools);
+    prompt_done(&w.vars);
+    prompt_done(&w.text);
+    return code;
+}
