@@ -144,10 +144,11 @@ size_t cr_tstr_offset(const cr_tstr *s, size_t i)
 cr_tstr cr_tstr_part(const cr_tstr *s, size_t from, size_t to)
 {
     cr_tstr part = *s;
-    part.data += from;
     part.size = to - from;
-    if (part.marks != NULL)
-        part.marks += from;
+    if (from > 0) {
+        part.data += from;
+        part.marks = part.marks != NULL ? part.marks + from : NULL;
+    }
     return part;
 }
 

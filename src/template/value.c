@@ -477,9 +477,9 @@ bool cr_tv_walk(cr_interp *t, const cr_tv *v, cr_tlist *out)
         return true;
     case CR_TV_ITER: {
         cr_titer *iter = v->as.iter;
-        *out = (cr_tlist){ iter->list.items + iter->at, iter->list.n - iter->at };
-        if (out->n == 0)
-            out->items = NULL;
+        *out = (cr_tlist){ NULL, iter->list.n - iter->at };
+        if (out->n > 0)
+            out->items = iter->list.items + iter->at;
         iter->at = iter->list.n;
         return true;
     }

@@ -78,18 +78,18 @@ static void test_origins(void **state)
     check_origin("{{ ('<' ~ d ~ '>')[1:3] }}{{ ('<' + d)[::-1] }}", "(abcba)<");
     check_origin("{{ ('x' + d + 'x') | replace('x', 'yy') }}", "yy(abc)yy");
     check_origin("{{ d | replace('b', '-') }}{{ 'a-b' | replace('-', d) }}", "(a)-(c)a(abc)b");
-    check_origin("{{ (' ' + d + ' ') | trim }}{{ d.strip('a') }}", "(abc)(bc)");
+    check_origin("{{ (' ' + d + ' ') | trim }}{{ d.strip('a') }}", "(abcbc)");
     check_origin("{{ two.split('-') | join('<|im_end|>') }}", "(x)<|im_end|>(y)");
     check_origin("{{ l | join(d) }}{{ l }}", "(pabcq)['(p)', '(q)']");
     check_origin("{{ d | upper }}{{ ('a' + d) | title }}", "(ABC)A(abc)");
     check_origin("{{ q | tojson }}{{ {d: 1} | tojson }}", "\"(a\\\"b)\"{\"(abc)\": 1}");
-    check_origin("{{ '%s-%5s' % (d, d) }}{{ '{:<4}|'.format(d) }}", "(abc)-  (abc)(abc) |");
+    check_origin("{{ '%s-%5s' % (d, d) }}{{ '{:<4}|'.format(d) }}", "(abc)-  (abcabc) |");
     check_origin("{% set x %}<{{ d }}>{% endset %}{{ x }}{% macro m(a) %}{{ a }}!{% endmacro %}"
                  "{{ m(d) }}",
                  "<(abc)>(abc)!");
     check_origin("{% filter upper %}a{{ d }}{% endfilter %}", "A(ABC)");
     check_origin("{{ d * 2 }}{{ d | list }}{{ d[0] }}{% for c in d %}{{ c }}.{% endfor %}",
-                 "(abcabc)['(a)', '(b)', '(c)'](a)(a).(b).(c).");
+                 "(abcabc)['(a)', '(b)', '(c)'](aa).(b).(c).");
     check_origin("{{ (d + '\\nx') | indent }}{{ messages[0].role }}", "(abc)\n    x(user)");
     check_origin("{{ d | safe + '<' }}{{ ('<' + d) | e }}", "(abc)&lt;&lt;(abc)");
     check_origin("{{ 'abc' if d == 'abc' }}{{ d | length }}", "abc3");
