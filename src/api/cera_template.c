@@ -3,7 +3,8 @@
 #include "template/template.h"
 
 struct cera_template {
-    cr_host host;
+    cr_host *host; /* own_host, whose bill renderings write to */
+    cr_host own_host;
     cr_template *plain;
     cr_template *tools;            /* for when there are tools; NULL: the same */
     char *plain_text, *tools_text; /* NUL-terminated */
@@ -84,7 +85,7 @@ static cera_status choose(const cera_vocab *vocab, const cera_template_options *
 static cera_status fill(cera_template *tmpl, const cera_vocab *vocab,
                         const cera_template_options *options, cera_error *err)
 {
-    cr_host *host = &tmpl->host;
+    cr_host *host = tmpl->host;
     cr_str plain, tools, bos = { "", 0 }, eos = { "", 0 };
     CR_TRY(choose(vocab, options, &plain, &tools, err));
     if (vocab != NULL) {
@@ -120,7 +121,8 @@ cera_status cera_template_new(const cera_vocab *vocab, const cera_template_optio
     cera_template *tmpl = cr_alloc_zero(&first, CR_MEM_OBJECT, sizeof *tmpl);
     if (tmpl == NULL)
         return cr_fail_nomem(err, sizeof *tmpl, "the template");
-    tmpl->host = first; /* with its bill, which has the object itself on it */
+    tmpl->own_host = first; /* with its bill, which has the object itself on it */
+    tmpl->host = &tmpl->own_host;
     cera_status status = fill(tmpl, vocab, options, err);
     if (status != CERA_OK) {
         cera_template_free(tmpl);
@@ -134,13 +136,13 @@ void cera_template_free(cera_template *tmpl)
 {
     if (tmpl == NULL)
         return;
-    cr_host host = tmpl->host; /* the object cannot be freed through what is inside it */
     cr_template_free(tmpl->plain);
     cr_template_free(tmpl->tools);
-    free_text(&host, tmpl->plain_text, tmpl->n_plain);
-    free_text(&host, tmpl->tools_text, tmpl->n_tools);
-    free_text(&host, tmpl->bos, tmpl->n_bos);
-    free_text(&host, tmpl->eos, tmpl->n_eos);
+    free_text(tmpl->host, tmpl->plain_text, tmpl->n_plain);
+    free_text(tmpl->host, tmpl->tools_text, tmpl->n_tools);
+    free_text(tmpl->host, tmpl->bos, tmpl->n_bos);
+    free_text(tmpl->host, tmpl->eos, tmpl->n_eos);
+    cr_host host = tmpl->own_host; /* the object cannot be freed through what is inside it */
     cr_free(&host, CR_MEM_OBJECT, tmpl, sizeof *tmpl);
 }
 
@@ -242,10 +244,9 @@ cera_status cera_template_render(const cera_template *tmpl, const char *messages
     const cr_template *used = tmpl->plain;
     if (tmpl->tools != NULL && !is_empty_list(tools))
         used = tmpl->tools;
-    cr_host *host = (cr_host *)(uintptr_t)&tmpl->host; /* its bill is atomic */
     cr_buf text, spans;
-    cr_buf_init(&text, host, CR_MEM_OBJECT);
-    cr_buf_init(&spans, host, CR_MEM_OBJECT);
+    cr_buf_init(&text, tmpl->host, CR_MEM_OBJECT);
+    cr_buf_init(&spans, tmpl->host, CR_MEM_OBJECT);
     cera_status status = cr_template_render(used, &input, &text, &spans, err);
     if (status == CERA_OK)
         status = hand_out(&text, &spans, out, err);
@@ -260,7 +261,7 @@ void cera_template_free_rendering(const cera_template *tmpl, cera_rendering *ren
 {
     if (tmpl == NULL || rendering == NULL)
         return;
-    cr_host *host = (cr_host *)(uintptr_t)&tmpl->host;
+    cr_host *host = tmpl->host;
     if (rendering->text != NULL)
         cr_free(host, CR_MEM_OBJECT, rendering->text, rendering->n + 1);
     cr_free(host, CR_MEM_OBJECT, rendering->spans, rendering->n_spans * sizeof(cera_span));

@@ -116,7 +116,7 @@ bool cr_tbuf_bytes(cr_interp *t, cr_tbuf *buf, const char *data, size_t n, cr_or
     if (!cr_interp_work(t, n) || !cr_tbuf_reserve(t, buf, n))
         return false;
     memcpy(buf->data + buf->size, data, n);
-    memset(buf->marks + buf->size, origin, n);
+    memset(buf->marks + buf->size, (int)origin, n);
     buf->size += n;
     return true;
 }
