@@ -3,24 +3,11 @@
  *
  *     x if y else z    or    and    not    == in ...    + -    ~    * / // %    **    - +    . [] ()  | is
  */
-#include "template/syntax.h"
+#include "template/parser.h"
 
-#include <stdio.h>
+typedef cera_status level(cr_parser *p, cr_node **out);
 
-typedef struct parser {
-    cr_template *tmpl;
-    const cr_token *token; /* the current one */
-    int nesting;           /* of calls of the parser */
-    int n_loops;           /* for loops around, inside of the macro */
-    int n_for;             /* for loops around, all of them */
-    cr_node *macro;        /* the macro or call block around, or NULL */
-    int symbol_room;
-    cera_error *err;
-} parser;
-
-typedef cera_status level(parser *p, cr_node **out);
-
-static cera_status fail_at(parser *p, int line, const char *what)
+cera_status cr_parser_fail(cr_parser *p, int line, const char *what)
 {
     return cr_fail(p->err, CERA_E_FORMAT, "template: line %d: %s", line, what);
 }
@@ -32,7 +19,7 @@ static const char *const token_names[] = {
     "}",       ">",    "<",      "=",        ".",        ":",        "|",  ",",  ";"
 };
 
-static cera_status unexpected(parser *p, const char *expected)
+cera_status cr_parser_unexpected(cr_parser *p, const char *expected)
 {
     const cr_token *token = p->token;
     if (token->type == CR_TOK_NAME)
@@ -43,31 +30,31 @@ static cera_status unexpected(parser *p, const char *expected)
                    expected, token_names[token->type]);
 }
 
-static bool is_name(const parser *p, const char *name)
+bool cr_parser_is(const cr_parser *p, const char *name)
 {
     return p->token->type == CR_TOK_NAME && cr_str_is(p->token->text, name);
 }
 
-static bool skip_name(parser *p, const char *name)
+bool cr_parser_skip_name(cr_parser *p, const char *name)
 {
-    bool found = is_name(p, name);
+    bool found = cr_parser_is(p, name);
     p->token += found;
     return found;
 }
 
-static bool skip(parser *p, cr_tok type)
+bool cr_parser_skip(cr_parser *p, cr_tok type)
 {
     bool found = p->token->type == type;
     p->token += found;
     return found;
 }
 
-static cera_status expect(parser *p, cr_tok type)
+cera_status cr_parser_expect(cr_parser *p, cr_tok type)
 {
-    return skip(p, type) ? CERA_OK : unexpected(p, token_names[type]);
+    return cr_parser_skip(p, type) ? CERA_OK : cr_parser_unexpected(p, token_names[type]);
 }
 
-static cera_status new_node(parser *p, cr_node_kind kind, int line, cr_node **out)
+cera_status cr_parser_node(cr_parser *p, cr_node_kind kind, int line, cr_node **out)
 {
     cr_node *node = cr_arena_alloc(&p->tmpl->arena, sizeof *node);
     if (node == NULL)
@@ -80,25 +67,24 @@ static cera_status new_node(parser *p, cr_node_kind kind, int line, cr_node **ou
 
 /* Sets the height from a child; trees that are too high are refused, because they are walked by
  * recursion. */
-static cera_status set_height(parser *p, cr_node *node, const cr_node *child)
+static cera_status set_height(cr_parser *p, cr_node *node, const cr_node *child)
 {
     for (; child != NULL; child = child->next)
         node->height = CR_MAX(node->height, child->height + 1);
     if (node->height > CR_TEMPLATE_MAX_NESTING * 2)
-        return fail_at(p, node->line, "the expression is nested too deeply");
+        return cr_parser_fail(p, node->line, "the expression is nested too deeply");
     return CERA_OK;
 }
 
-static cera_status enter(parser *p)
+cera_status cr_parser_enter(cr_parser *p)
 {
     if (p->nesting == CR_TEMPLATE_MAX_NESTING)
-        return fail_at(p, p->token->line, "statements or expressions are nested too deeply");
+        return cr_parser_fail(p, p->token->line, "statements or expressions are nested too deeply");
     p->nesting++;
     return CERA_OK;
 }
 
-/* The number of a name. */
-static cera_status intern(parser *p, cr_str name, int *symbol)
+cera_status cr_parser_intern(cr_parser *p, cr_str name, int *symbol)
 {
     cr_template *tmpl = p->tmpl;
     for (int i = 0; i < tmpl->n_symbols; i++) {
@@ -109,7 +95,7 @@ static cera_status intern(parser *p, cr_str name, int *symbol)
         }
     }
     if (tmpl->n_symbols == 4096)
-        return fail_at(p, p->token->line, "expected at most 4096 different names");
+        return cr_parser_fail(p, p->token->line, "expected at most 4096 different names");
     if (tmpl->n_symbols == p->symbol_room) {
         size_t room = p->symbol_room == 0 ? 64 : (size_t)p->symbol_room * 2;
         cr_str *larger = cr_arena_array(&tmpl->arena, room, sizeof *larger);
@@ -127,16 +113,16 @@ static cera_status intern(parser *p, cr_str name, int *symbol)
 
 /* ---- expressions --------------------------------------------------------------------------- */
 
-static level parse_expression, parse_or, parse_unary;
+static level parse_or, parse_unary;
 
-static cera_status new_const(parser *p, cr_tv value, cr_node **out)
+static cera_status new_const(cr_parser *p, cr_tv value, cr_node **out)
 {
-    CR_TRY(new_node(p, CR_NODE_CONST, p->token->line, out));
+    CR_TRY(cr_parser_node(p, CR_NODE_CONST, p->token->line, out));
     (*out)->value = value;
     return CERA_OK;
 }
 
-static cera_status new_string(parser *p, cr_str text, cr_node **out)
+cera_status cr_parser_string(cr_parser *p, cr_str text, cr_node **out)
 {
     cr_tstr *s = cr_arena_alloc(&p->tmpl->arena, sizeof *s);
     if (s == NULL)
@@ -145,53 +131,39 @@ static cera_status new_string(parser *p, cr_str text, cr_node **out)
     return new_const(p, (cr_tv){ .kind = CR_TV_STRING, .as.s = s }, out);
 }
 
-/* Appends to a chain. */
-static void chain(cr_node ***tail, cr_node *node)
-{
-    **tail = node;
-    *tail = &node->next;
-}
-
 /* Expressions with commas between them up to `end`, with an extra comma allowed. */
-static cera_status parse_items(parser *p, cr_node *list, cr_tok end)
+static cera_status parse_items(cr_parser *p, cr_node *list, cr_tok end)
 {
     cr_node **tail = &list->a;
     while (p->token->type != end) {
         if (list->n > 0)
-            CR_TRY(expect(p, CR_TOK_COMMA));
+            CR_TRY(cr_parser_expect(p, CR_TOK_COMMA));
         if (p->token->type == end)
             break;
         cr_node *item = NULL;
-        CR_TRY(parse_expression(p, &item));
-        chain(&tail, item);
+        CR_TRY(cr_parser_expression(p, &item));
+        cr_parser_chain(&tail, item);
         list->n++;
     }
-    CR_TRY(expect(p, end));
+    CR_TRY(cr_parser_expect(p, end));
     return set_height(p, list, list->a);
 }
 
-/* An expression, or several as a tuple. `plain`: without "if ... else", as before the `if` of a
- * loop. `parens`: nothing at all is a tuple, too. */
-typedef struct tuple_style {
-    bool plain, parens;
-    const char *end; /* a name that ends it, besides closing brackets */
-} tuple_style;
-
-static cera_status parse_tuple(parser *p, tuple_style style, cr_node **out)
+cera_status cr_parser_tuple(cr_parser *p, cr_tuple_style style, cr_node **out)
 {
     cr_node *tuple, *item = NULL;
-    CR_TRY(new_node(p, CR_NODE_TUPLE, p->token->line, &tuple));
+    CR_TRY(cr_parser_node(p, CR_NODE_TUPLE, p->token->line, &tuple));
     cr_node **tail = &tuple->a;
     bool is_tuple = style.parens;
     for (;;) {
         cr_tok type = p->token->type;
         if (type == CR_TOK_VAR_END || type == CR_TOK_BLOCK_END || type == CR_TOK_RPAREN ||
-            (style.end != NULL && is_name(p, style.end)))
+            (style.end != NULL && cr_parser_is(p, style.end)))
             break;
-        CR_TRY(style.plain ? parse_or(p, &item) : parse_expression(p, &item));
-        chain(&tail, item);
+        CR_TRY(style.plain ? parse_or(p, &item) : cr_parser_expression(p, &item));
+        cr_parser_chain(&tail, item);
         tuple->n++;
-        if (!skip(p, CR_TOK_COMMA)) {
+        if (!cr_parser_skip(p, CR_TOK_COMMA)) {
             is_tuple = is_tuple && tuple->n != 1;
             break;
         }
@@ -201,34 +173,34 @@ static cera_status parse_tuple(parser *p, tuple_style style, cr_node **out)
     if (tuple->n > 1)
         is_tuple = true;
     if (tuple->n == 0 && !style.parens)
-        return unexpected(p, "an expression");
+        return cr_parser_unexpected(p, "an expression");
     CR_TRY(set_height(p, tuple, tuple->a));
     *out = is_tuple ? tuple : tuple->a;
     return CERA_OK;
 }
 
-static cera_status parse_dict(parser *p, cr_node **out)
+static cera_status parse_dict(cr_parser *p, cr_node **out)
 {
-    CR_TRY(new_node(p, CR_NODE_DICT, p->token->line, out));
+    CR_TRY(cr_parser_node(p, CR_NODE_DICT, p->token->line, out));
     cr_node *dict = *out, **tail = &dict->a;
     while (p->token->type != CR_TOK_RBRACE) {
         if (dict->n > 0)
-            CR_TRY(expect(p, CR_TOK_COMMA));
+            CR_TRY(cr_parser_expect(p, CR_TOK_COMMA));
         if (p->token->type == CR_TOK_RBRACE)
             break;
         cr_node *key, *value;
-        CR_TRY(parse_expression(p, &key));
-        CR_TRY(expect(p, CR_TOK_COLON));
-        CR_TRY(parse_expression(p, &value));
-        chain(&tail, key);
-        chain(&tail, value);
+        CR_TRY(cr_parser_expression(p, &key));
+        CR_TRY(cr_parser_expect(p, CR_TOK_COLON));
+        CR_TRY(cr_parser_expression(p, &value));
+        cr_parser_chain(&tail, key);
+        cr_parser_chain(&tail, value);
         dict->n++;
     }
-    CR_TRY(expect(p, CR_TOK_RBRACE));
+    CR_TRY(cr_parser_expect(p, CR_TOK_RBRACE));
     return set_height(p, dict, dict->a);
 }
 
-static cera_status parse_name(parser *p, cr_node **out)
+cera_status cr_parser_name(cr_parser *p, cr_node **out)
 {
     static const struct {
         const char *name;
@@ -242,12 +214,12 @@ static cera_status parse_name(parser *p, cr_node **out)
         { "None", { .kind = CR_TV_NONE } },
     };
     for (size_t i = 0; i < CR_COUNT(words); i++)
-        if (skip_name(p, words[i].name))
+        if (cr_parser_skip_name(p, words[i].name))
             return new_const(p, words[i].value, out);
-    CR_TRY(new_node(p, CR_NODE_NAME, p->token->line, out));
+    CR_TRY(cr_parser_node(p, CR_NODE_NAME, p->token->line, out));
     cr_node *node = *out;
     node->text = p->token->text;
-    CR_TRY(intern(p, node->text, &node->symbol));
+    CR_TRY(cr_parser_intern(p, node->text, &node->symbol));
     if (p->macro != NULL) {
         p->macro->uses_varargs |= cr_str_is(node->text, "varargs");
         p->macro->uses_kwargs |= cr_str_is(node->text, "kwargs");
@@ -257,12 +229,12 @@ static cera_status parse_name(parser *p, cr_node **out)
     return CERA_OK;
 }
 
-static cera_status parse_primary(parser *p, cr_node **out)
+static cera_status parse_primary(cr_parser *p, cr_node **out)
 {
     const cr_token *token = p->token;
     switch (token->type) {
     case CR_TOK_NAME:
-        return parse_name(p, out);
+        return cr_parser_name(p, out);
     case CR_TOK_INT:
         p->token++;
         return new_const(p, cr_tv_int(token->integer), out);
@@ -271,11 +243,11 @@ static cera_status parse_primary(parser *p, cr_node **out)
         return new_const(p, cr_tv_float(token->real), out);
     case CR_TOK_LPAREN:
         p->token++;
-        CR_TRY(parse_tuple(p, (tuple_style){ .parens = true }, out));
-        return expect(p, CR_TOK_RPAREN);
+        CR_TRY(cr_parser_tuple(p, (cr_tuple_style){ .parens = true }, out));
+        return cr_parser_expect(p, CR_TOK_RPAREN);
     case CR_TOK_LBRACKET:
         p->token++;
-        CR_TRY(new_node(p, CR_NODE_LIST, token->line, out));
+        CR_TRY(cr_parser_node(p, CR_NODE_LIST, token->line, out));
         return parse_items(p, *out, CR_TOK_RBRACKET);
     case CR_TOK_LBRACE:
         p->token++;
@@ -283,7 +255,7 @@ static cera_status parse_primary(parser *p, cr_node **out)
     case CR_TOK_STRING:
         break;
     default:
-        return unexpected(p, "an expression");
+        return cr_parser_unexpected(p, "an expression");
     }
     /* Strings in a row are one. */
     size_t n = 0;
@@ -297,26 +269,26 @@ static cera_status parse_primary(parser *p, cr_node **out)
         memcpy(text + n, p->token->text.data, p->token->text.size);
         n += p->token->text.size;
     }
-    return new_string(p, (cr_str){ text, n }, out);
+    return cr_parser_string(p, (cr_str){ text, n }, out);
 }
 
 /* The arguments of a call, from its opening bracket on. */
-static cera_status parse_args(parser *p, cr_node *call)
+static cera_status parse_args(cr_parser *p, cr_node *call)
 {
     cr_arg **tail = &call->args;
     cr_arg_kind latest = CR_ARG_PLAIN;
-    CR_TRY(expect(p, CR_TOK_LPAREN));
+    CR_TRY(cr_parser_expect(p, CR_TOK_LPAREN));
     for (bool first = true; p->token->type != CR_TOK_RPAREN; first = false) {
         if (!first)
-            CR_TRY(expect(p, CR_TOK_COMMA));
+            CR_TRY(cr_parser_expect(p, CR_TOK_COMMA));
         if (p->token->type == CR_TOK_RPAREN)
             break;
         cr_arg *arg = cr_arena_alloc(&p->tmpl->arena, sizeof *arg);
         if (arg == NULL)
             return cr_fail_nomem(p->err, sizeof *arg, "the template");
-        if (skip(p, CR_TOK_MUL)) {
+        if (cr_parser_skip(p, CR_TOK_MUL)) {
             arg->kind = CR_ARG_LIST;
-        } else if (skip(p, CR_TOK_POW)) {
+        } else if (cr_parser_skip(p, CR_TOK_POW)) {
             arg->kind = CR_ARG_DICT;
         } else if (p->token->type == CR_TOK_NAME && p->token[1].type == CR_TOK_ASSIGN) {
             arg->kind = CR_ARG_NAMED;
@@ -326,26 +298,26 @@ static cera_status parse_args(parser *p, cr_node *call)
         /* Plain ones first, then by name, *list and **dict; but *list may stand before names. */
         bool fits = arg->kind >= latest || (arg->kind == CR_ARG_NAMED && latest == CR_ARG_LIST);
         if (!fits || (arg->kind == latest && arg->kind >= CR_ARG_LIST))
-            return fail_at(p, call->line, "the arguments of a call are in the wrong order");
+            return cr_parser_fail(p, call->line, "the arguments of a call are in the wrong order");
         latest = CR_MAX(latest, arg->kind);
-        CR_TRY(parse_expression(p, &arg->value));
+        CR_TRY(cr_parser_expression(p, &arg->value));
         CR_TRY(set_height(p, call, arg->value));
         *tail = arg;
         tail = &arg->next;
     }
-    return expect(p, CR_TOK_RPAREN);
+    return cr_parser_expect(p, CR_TOK_RPAREN);
 }
 
-static cera_status parse_call(parser *p, cr_node *callee, cr_node **out)
+static cera_status parse_call(cr_parser *p, cr_node *callee, cr_node **out)
 {
-    CR_TRY(new_node(p, CR_NODE_CALL, p->token->line, out));
+    CR_TRY(cr_parser_node(p, CR_NODE_CALL, p->token->line, out));
     (*out)->a = callee;
     CR_TRY(set_height(p, *out, callee));
     return parse_args(p, *out);
 }
 
 /* What stands between [ and ], or between commas there. */
-static cera_status parse_subscript(parser *p, cr_node *object, cr_node **out)
+static cera_status parse_subscript(cr_parser *p, cr_node *object, cr_node **out)
 {
     int line = p->token->line;
     cr_node *parts[3] = { NULL, NULL, NULL };
@@ -353,14 +325,14 @@ static cera_status parse_subscript(parser *p, cr_node *object, cr_node **out)
     for (int i = 0; i < 3; i++) {
         cr_tok type = p->token->type;
         if (type != CR_TOK_COLON && type != CR_TOK_RBRACKET && type != CR_TOK_COMMA)
-            CR_TRY(parse_expression(p, &parts[i]));
-        if (i == 2 || !skip(p, CR_TOK_COLON))
+            CR_TRY(cr_parser_expression(p, &parts[i]));
+        if (i == 2 || !cr_parser_skip(p, CR_TOK_COLON))
             break;
         is_slice = true;
     }
     if (!is_slice && parts[0] == NULL)
-        return unexpected(p, "an index");
-    CR_TRY(new_node(p, is_slice ? CR_NODE_SLICE : CR_NODE_ITEM, line, out));
+        return cr_parser_unexpected(p, "an index");
+    CR_TRY(cr_parser_node(p, is_slice ? CR_NODE_SLICE : CR_NODE_ITEM, line, out));
     cr_node *node = *out;
     node->a = object;
     node->b = parts[0];
@@ -371,38 +343,38 @@ static cera_status parse_subscript(parser *p, cr_node *object, cr_node **out)
     if (!is_slice && p->token->type == CR_TOK_COMMA) {
         /* a[1, 2] looks a tuple up */
         cr_node *tuple;
-        CR_TRY(new_node(p, CR_NODE_TUPLE, line, &tuple));
+        CR_TRY(cr_parser_node(p, CR_NODE_TUPLE, line, &tuple));
         tuple->a = node->b;
         tuple->n = 1;
         cr_node **tail = &node->b->next;
-        while (skip(p, CR_TOK_COMMA) && p->token->type != CR_TOK_RBRACKET) {
+        while (cr_parser_skip(p, CR_TOK_COMMA) && p->token->type != CR_TOK_RBRACKET) {
             cr_node *item = NULL;
-            CR_TRY(parse_expression(p, &item));
-            chain(&tail, item);
+            CR_TRY(cr_parser_expression(p, &item));
+            cr_parser_chain(&tail, item);
             tuple->n++;
         }
         CR_TRY(set_height(p, tuple, tuple->a));
         node->b = tuple;
     }
-    CR_TRY(expect(p, CR_TOK_RBRACKET));
+    CR_TRY(cr_parser_expect(p, CR_TOK_RBRACKET));
     return set_height(p, node, object);
 }
 
-static cera_status parse_postfix(parser *p, cr_node **node)
+static cera_status parse_postfix(cr_parser *p, cr_node **node)
 {
     for (;;) {
         int line = p->token->line;
         if (p->token->type == CR_TOK_LPAREN) {
             CR_TRY(parse_call(p, *node, node));
-        } else if (skip(p, CR_TOK_LBRACKET)) {
+        } else if (cr_parser_skip(p, CR_TOK_LBRACKET)) {
             CR_TRY(parse_subscript(p, *node, node));
-        } else if (skip(p, CR_TOK_DOT)) {
+        } else if (cr_parser_skip(p, CR_TOK_DOT)) {
             cr_node *object = *node, *index = NULL;
             if (p->token->type == CR_TOK_INT)
                 CR_TRY(new_const(p, cr_tv_int(p->token->integer), &index));
             else if (p->token->type != CR_TOK_NAME)
-                return unexpected(p, "a name or a number");
-            CR_TRY(new_node(p, index != NULL ? CR_NODE_ITEM : CR_NODE_ATTR, line, node));
+                return cr_parser_unexpected(p, "a name or a number");
+            CR_TRY(cr_parser_node(p, index != NULL ? CR_NODE_ITEM : CR_NODE_ATTR, line, node));
             (*node)->a = object;
             (*node)->b = index;
             (*node)->text = p->token->text;
@@ -415,22 +387,21 @@ static cera_status parse_postfix(parser *p, cr_node **node)
 }
 
 /* A name with dots, as filters and tests may have. */
-static cera_status parse_dotted(parser *p, cr_str *out)
+static cera_status parse_dotted(cr_parser *p, cr_str *out)
 {
     if (p->token->type != CR_TOK_NAME)
-        return unexpected(p, "a name");
+        return cr_parser_unexpected(p, "a name");
     *out = p->token->text;
     p->token++;
     if (p->token->type == CR_TOK_DOT)
-        return unexpected(p, "the name of a filter or test of Jinja2");
+        return cr_parser_unexpected(p, "the name of a filter or test of Jinja2");
     return CERA_OK;
 }
 
-/* A filter behind its "|", over *node. */
-static cera_status parse_filter(parser *p, cr_node **node)
+cera_status cr_parser_filter(cr_parser *p, cr_node **node)
 {
     cr_node *object = *node;
-    CR_TRY(new_node(p, CR_NODE_PIPE, p->token->line, node));
+    CR_TRY(cr_parser_node(p, CR_NODE_PIPE, p->token->line, node));
     cr_node *filter = *node;
     filter->a = object;
     CR_TRY(parse_dotted(p, &filter->text));
@@ -440,12 +411,12 @@ static cera_status parse_filter(parser *p, cr_node **node)
     return set_height(p, filter, object);
 }
 
-static cera_status parse_test(parser *p, cr_node **node)
+static cera_status parse_test(cr_parser *p, cr_node **node)
 {
     cr_node *object = *node;
     int line = p->token->line;
-    bool negate = skip_name(p, "not");
-    CR_TRY(new_node(p, CR_NODE_TEST, line, node));
+    bool negate = cr_parser_skip_name(p, "not");
+    CR_TRY(cr_parser_node(p, CR_NODE_TEST, line, node));
     cr_node *test = *node;
     test->a = object;
     CR_TRY(parse_dotted(p, &test->text));
@@ -455,9 +426,10 @@ static cera_status parse_test(parser *p, cr_node **node)
                   type == CR_TOK_LBRACKET || type == CR_TOK_LBRACE || type == CR_TOK_NAME;
     if (type == CR_TOK_LPAREN) {
         CR_TRY(parse_args(p, test));
-    } else if (is_arg && !is_name(p, "else") && !is_name(p, "or") && !is_name(p, "and")) {
-        if (is_name(p, "is"))
-            return unexpected(p, "one test, not a chain of them");
+    } else if (is_arg && !cr_parser_is(p, "else") && !cr_parser_is(p, "or") &&
+               !cr_parser_is(p, "and")) {
+        if (cr_parser_is(p, "is"))
+            return cr_parser_unexpected(p, "one test, not a chain of them");
         cr_arg *arg = cr_arena_alloc(&p->tmpl->arena, sizeof *arg);
         if (arg == NULL)
             return cr_fail_nomem(p->err, sizeof *arg, "the template");
@@ -469,21 +441,21 @@ static cera_status parse_test(parser *p, cr_node **node)
     CR_TRY(set_height(p, test, object));
     if (!negate)
         return CERA_OK;
-    CR_TRY(new_node(p, CR_NODE_NOT, line, node));
+    CR_TRY(cr_parser_node(p, CR_NODE_NOT, line, node));
     (*node)->a = test;
     return set_height(p, *node, test);
 }
 
-static cera_status parse_unary_of(parser *p, bool with_filter, cr_node **out)
+static cera_status parse_unary_of(cr_parser *p, bool with_filter, cr_node **out)
 {
     int line = p->token->line;
     cr_tok sign = p->token->type;
-    CR_TRY(enter(p));
+    CR_TRY(cr_parser_enter(p));
     if (sign == CR_TOK_SUB || sign == CR_TOK_ADD) {
         cr_node *operand = NULL;
         p->token++;
         CR_TRY(parse_unary_of(p, false, &operand));
-        CR_TRY(new_node(p, sign == CR_TOK_SUB ? CR_NODE_NEG : CR_NODE_POS, line, out));
+        CR_TRY(cr_parser_node(p, sign == CR_TOK_SUB ? CR_NODE_NEG : CR_NODE_POS, line, out));
         (*out)->a = operand;
         CR_TRY(set_height(p, *out, operand));
     } else {
@@ -491,9 +463,9 @@ static cera_status parse_unary_of(parser *p, bool with_filter, cr_node **out)
     }
     CR_TRY(parse_postfix(p, out));
     while (with_filter) {
-        if (skip(p, CR_TOK_PIPE))
-            CR_TRY(parse_filter(p, out));
-        else if (skip_name(p, "is"))
+        if (cr_parser_skip(p, CR_TOK_PIPE))
+            CR_TRY(cr_parser_filter(p, out));
+        else if (cr_parser_skip_name(p, "is"))
             CR_TRY(parse_test(p, out));
         else if (p->token->type == CR_TOK_LPAREN)
             CR_TRY(parse_call(p, *out, out));
@@ -504,13 +476,14 @@ static cera_status parse_unary_of(parser *p, bool with_filter, cr_node **out)
     return CERA_OK;
 }
 
-static cera_status parse_unary(parser *p, cr_node **out)
+static cera_status parse_unary(cr_parser *p, cr_node **out)
 {
     return parse_unary_of(p, true, out);
 }
 
 /* Operators [first, last] from the left, over operands of the next level. */
-static cera_status parse_binary(parser *p, level *next, const cr_tok *ops, int n_ops, cr_node **out)
+static cera_status parse_binary(cr_parser *p, level *next, const cr_tok *ops, int n_ops,
+                                cr_node **out)
 {
     CR_TRY(next(p, out));
     for (;;) {
@@ -523,7 +496,7 @@ static cera_status parse_binary(parser *p, level *next, const cr_tok *ops, int n
         int line = p->token->line;
         p->token++;
         CR_TRY(next(p, &right));
-        CR_TRY(new_node(p, CR_NODE_BINARY, line, out));
+        CR_TRY(cr_parser_node(p, CR_NODE_BINARY, line, out));
         (*out)->op = (int)ops[i];
         (*out)->a = left;
         (*out)->b = right;
@@ -532,42 +505,42 @@ static cera_status parse_binary(parser *p, level *next, const cr_tok *ops, int n
     }
 }
 
-static cera_status parse_pow(parser *p, cr_node **out)
+static cera_status parse_pow(cr_parser *p, cr_node **out)
 {
     static const cr_tok ops[] = { CR_TOK_POW };
     return parse_binary(p, parse_unary, ops, CR_COUNT(ops), out);
 }
 
-static cera_status parse_product(parser *p, cr_node **out)
+static cera_status parse_product(cr_parser *p, cr_node **out)
 {
     static const cr_tok ops[] = { CR_TOK_MUL, CR_TOK_DIV, CR_TOK_FLOORDIV, CR_TOK_MOD };
     return parse_binary(p, parse_pow, ops, CR_COUNT(ops), out);
 }
 
-static cera_status parse_concat(parser *p, cr_node **out)
+static cera_status parse_concat(cr_parser *p, cr_node **out)
 {
     CR_TRY(parse_product(p, out));
     if (p->token->type != CR_TOK_TILDE)
         return CERA_OK;
     cr_node *first = *out;
-    CR_TRY(new_node(p, CR_NODE_CONCAT, p->token->line, out));
+    CR_TRY(cr_parser_node(p, CR_NODE_CONCAT, p->token->line, out));
     cr_node *node = *out, **tail = &node->a;
-    chain(&tail, first);
-    while (skip(p, CR_TOK_TILDE)) {
+    cr_parser_chain(&tail, first);
+    while (cr_parser_skip(p, CR_TOK_TILDE)) {
         cr_node *item = NULL;
         CR_TRY(parse_product(p, &item));
-        chain(&tail, item);
+        cr_parser_chain(&tail, item);
     }
     return set_height(p, node, node->a);
 }
 
-static cera_status parse_sum(parser *p, cr_node **out)
+static cera_status parse_sum(cr_parser *p, cr_node **out)
 {
     static const cr_tok ops[] = { CR_TOK_ADD, CR_TOK_SUB };
     return parse_binary(p, parse_concat, ops, CR_COUNT(ops), out);
 }
 
-static cera_status parse_compare(parser *p, cr_node **out)
+static cera_status parse_compare(cr_parser *p, cr_node **out)
 {
     CR_TRY(parse_sum(p, out));
     cr_node *node = NULL, **tail = NULL;
@@ -577,9 +550,9 @@ static cera_status parse_compare(parser *p, cr_node **out)
                           op == CR_TOK_LE || op == CR_TOK_GT || op == CR_TOK_LT;
         if (is_compare) {
             p->token++;
-        } else if (skip_name(p, "in")) {
+        } else if (cr_parser_skip_name(p, "in")) {
             op = CR_OP_IN;
-        } else if (is_name(p, "not") && p->token[1].type == CR_TOK_NAME &&
+        } else if (cr_parser_is(p, "not") && p->token[1].type == CR_TOK_NAME &&
                    cr_str_is(p->token[1].text, "in")) {
             op = CR_OP_NOT_IN;
             p->token += 2;
@@ -588,43 +561,43 @@ static cera_status parse_compare(parser *p, cr_node **out)
         }
         if (node == NULL) {
             cr_node *left = *out;
-            CR_TRY(new_node(p, CR_NODE_COMPARE, line, &node));
+            CR_TRY(cr_parser_node(p, CR_NODE_COMPARE, line, &node));
             node->a = left;
             CR_TRY(set_height(p, node, left));
             tail = &node->b;
             *out = node;
         }
         cr_node *operand = NULL;
-        CR_TRY(new_node(p, CR_NODE_OPERAND, line, &operand));
+        CR_TRY(cr_parser_node(p, CR_NODE_OPERAND, line, &operand));
         operand->op = op;
         CR_TRY(parse_sum(p, &operand->a));
         CR_TRY(set_height(p, operand, operand->a));
-        chain(&tail, operand);
+        cr_parser_chain(&tail, operand);
         CR_TRY(set_height(p, node, operand));
     }
 }
 
-static cera_status parse_not(parser *p, cr_node **out)
+static cera_status parse_not(cr_parser *p, cr_node **out)
 {
     int line = p->token->line;
-    if (!skip_name(p, "not"))
+    if (!cr_parser_skip_name(p, "not"))
         return parse_compare(p, out);
-    CR_TRY(enter(p));
+    CR_TRY(cr_parser_enter(p));
     cr_node *operand = NULL;
     CR_TRY(parse_not(p, &operand));
     p->nesting--;
-    CR_TRY(new_node(p, CR_NODE_NOT, line, out));
+    CR_TRY(cr_parser_node(p, CR_NODE_NOT, line, out));
     (*out)->a = operand;
     return set_height(p, *out, operand);
 }
 
-static cera_status parse_logic(parser *p, level *next, const char *word, cr_node_kind kind,
+static cera_status parse_logic(cr_parser *p, level *next, const char *word, cr_node_kind kind,
                                cr_node **out)
 {
     CR_TRY(next(p, out));
-    while (is_name(p, word)) {
+    while (cr_parser_is(p, word)) {
         cr_node *left = *out;
-        CR_TRY(new_node(p, kind, p->token->line, out));
+        CR_TRY(cr_parser_node(p, kind, p->token->line, out));
         p->token++;
         (*out)->a = left;
         CR_TRY(next(p, &(*out)->b));
@@ -634,364 +607,36 @@ static cera_status parse_logic(parser *p, level *next, const char *word, cr_node
     return CERA_OK;
 }
 
-static cera_status parse_and(parser *p, cr_node **out)
+static cera_status parse_and(cr_parser *p, cr_node **out)
 {
     return parse_logic(p, parse_not, "and", CR_NODE_AND, out);
 }
 
-static cera_status parse_or(parser *p, cr_node **out)
+static cera_status parse_or(cr_parser *p, cr_node **out)
 {
-    CR_TRY(enter(p));
+    CR_TRY(cr_parser_enter(p));
     CR_TRY(parse_logic(p, parse_and, "or", CR_NODE_OR, out));
     p->nesting--;
     return CERA_OK;
 }
 
-static cera_status parse_expression(parser *p, cr_node **out)
+cera_status cr_parser_expression(cr_parser *p, cr_node **out)
 {
-    CR_TRY(enter(p));
+    CR_TRY(cr_parser_enter(p));
     CR_TRY(parse_or(p, out));
-    while (is_name(p, "if")) {
+    while (cr_parser_is(p, "if")) {
         cr_node *value = *out;
-        CR_TRY(new_node(p, CR_NODE_COND, p->token->line, out));
+        CR_TRY(cr_parser_node(p, CR_NODE_COND, p->token->line, out));
         cr_node *node = *out;
         p->token++;
         node->b = value;
         CR_TRY(parse_or(p, &node->a));
-        if (skip_name(p, "else"))
-            CR_TRY(parse_expression(p, &node->c));
+        if (cr_parser_skip_name(p, "else"))
+            CR_TRY(cr_parser_expression(p, &node->c));
         CR_TRY(set_height(p, node, node->a));
         CR_TRY(set_height(p, node, node->b));
         CR_TRY(set_height(p, node, node->c));
     }
     p->nesting--;
     return CERA_OK;
-}
-
-/* ---- statements ---------------------------------------------------------------------------- */
-
-static cera_status parse_body(parser *p, const char *const *ends, cr_node **out);
-
-/* What `for` and `set` assign to: a name, several, or a field of a namespace. */
-static cera_status parse_target(parser *p, bool with_fields, const char *end, cr_node **out)
-{
-    cr_node *tuple, *item;
-    CR_TRY(enter(p));
-    CR_TRY(new_node(p, CR_NODE_TUPLE, p->token->line, &tuple));
-    cr_node **tail = &tuple->a;
-    bool is_tuple = false;
-    while (!(end != NULL && is_name(p, end))) {
-        if (skip(p, CR_TOK_LPAREN)) {
-            CR_TRY(parse_target(p, with_fields, NULL, &item));
-            CR_TRY(expect(p, CR_TOK_RPAREN));
-        } else {
-            if (p->token->type != CR_TOK_NAME)
-                return unexpected(p, "a name to assign to");
-            CR_TRY(parse_name(p, &item));
-            if (item->kind != CR_NODE_NAME || (p->n_for > 0 && cr_str_is(item->text, "loop")))
-                return fail_at(p, item->line, "expected a name that can be assigned to");
-            if (with_fields && skip(p, CR_TOK_DOT)) {
-                if (p->token->type != CR_TOK_NAME)
-                    return unexpected(p, "the name of a field");
-                item->kind = CR_NODE_NSREF;
-                item->text = p->token->text;
-                p->token++;
-            }
-        }
-        chain(&tail, item);
-        tuple->n++;
-        if (!skip(p, CR_TOK_COMMA))
-            break;
-        is_tuple = true;
-        if (p->token->type == CR_TOK_ASSIGN || p->token->type == CR_TOK_RPAREN)
-            break;
-    }
-    if (tuple->n == 0)
-        return unexpected(p, "a name to assign to");
-    p->nesting--;
-    *out = is_tuple ? tuple : tuple->a;
-    return CERA_OK;
-}
-
-static cera_status parse_if(parser *p, cr_node *node)
-{
-    static const char *const ends[] = { "elif", "else", "endif", NULL };
-    static const char *const last[] = { "endif", NULL };
-    for (;;) {
-        CR_TRY(parse_tuple(p, (tuple_style){ .plain = true }, &node->a));
-        CR_TRY(parse_body(p, ends, &node->d));
-        int line = p->token->line;
-        if (skip_name(p, "elif")) {
-            CR_TRY(new_node(p, CR_NODE_IF, line, &node->e));
-            node = node->e;
-            continue;
-        }
-        if (skip_name(p, "else"))
-            CR_TRY(parse_body(p, last, &node->e));
-        p->token++; /* endif */
-        return CERA_OK;
-    }
-}
-
-static cera_status parse_for(parser *p, cr_node *node)
-{
-    static const char *const ends[] = { "else", "endfor", NULL };
-    static const char *const last[] = { "endfor", NULL };
-    p->n_for++;
-    CR_TRY(parse_target(p, false, "in", &node->a));
-    if (!skip_name(p, "in"))
-        return unexpected(p, "in");
-    CR_TRY(parse_tuple(p, (tuple_style){ .plain = true, .end = "recursive" }, &node->b));
-    if (skip_name(p, "if"))
-        CR_TRY(parse_expression(p, &node->c));
-    node->flag = skip_name(p, "recursive");
-    p->n_loops++;
-    CR_TRY(parse_body(p, ends, &node->d));
-    p->n_loops--;
-    if (skip_name(p, "else"))
-        CR_TRY(parse_body(p, last, &node->e));
-    p->n_for--;
-    p->token++;
-    return CERA_OK;
-}
-
-static cera_status parse_pipes(parser *p, cr_node **out)
-{
-    CR_TRY(new_node(p, CR_NODE_BODY, p->token->line, out));
-    while (skip(p, CR_TOK_PIPE))
-        CR_TRY(parse_filter(p, out));
-    return CERA_OK;
-}
-
-static cera_status parse_set(parser *p, cr_node *node)
-{
-    static const char *const ends[] = { "endset", NULL };
-    CR_TRY(parse_target(p, true, NULL, &node->a));
-    if (skip(p, CR_TOK_ASSIGN))
-        return parse_tuple(p, (tuple_style){ 0 }, &node->b);
-    node->kind = CR_NODE_SET_BLOCK;
-    CR_TRY(parse_pipes(p, &node->b));
-    CR_TRY(parse_body(p, ends, &node->d));
-    p->token++;
-    return CERA_OK;
-}
-
-static cera_status parse_filter_block(parser *p, cr_node *node)
-{
-    static const char *const ends[] = { "endfilter", NULL };
-    CR_TRY(new_node(p, CR_NODE_BODY, p->token->line, &node->b));
-    do
-        CR_TRY(parse_filter(p, &node->b));
-    while (skip(p, CR_TOK_PIPE));
-    CR_TRY(parse_body(p, ends, &node->d));
-    p->token++;
-    return CERA_OK;
-}
-
-/* "(a, b=1)" of a macro or call block. */
-static cera_status parse_params(parser *p, cr_node *node)
-{
-    cr_arg **tail = &node->args;
-    CR_TRY(expect(p, CR_TOK_LPAREN));
-    while (p->token->type != CR_TOK_RPAREN) {
-        if (node->n > 0)
-            CR_TRY(expect(p, CR_TOK_COMMA));
-        if (p->token->type != CR_TOK_NAME)
-            return unexpected(p, "the name of a parameter");
-        cr_arg *arg = cr_arena_alloc(&p->tmpl->arena, sizeof *arg);
-        if (arg == NULL)
-            return cr_fail_nomem(p->err, sizeof *arg, "the template");
-        arg->name = p->token->text;
-        CR_TRY(intern(p, arg->name, &arg->symbol));
-        p->token++;
-        if (skip(p, CR_TOK_ASSIGN))
-            CR_TRY(parse_expression(p, &arg->value));
-        else if (node->flag)
-            return unexpected(p, "a default, as the parameters before have");
-        node->flag = arg->value != NULL;
-        *tail = arg;
-        tail = &arg->next;
-        node->n++;
-    }
-    return expect(p, CR_TOK_RPAREN);
-}
-
-/* The body of something that is called; loops around it are not its own. */
-static cera_status parse_callable(parser *p, cr_node *node, const char *const *ends)
-{
-    cr_node *macro = p->macro;
-    int n_loops = p->n_loops;
-    p->macro = node;
-    p->n_loops = 0;
-    if (p->token->type == CR_TOK_LPAREN)
-        CR_TRY(parse_params(p, node));
-    if (node->kind == CR_NODE_CALL_BLOCK) {
-        p->macro = macro;
-        CR_TRY(parse_expression(p, &node->a));
-        if (node->a->kind != CR_NODE_CALL)
-            return fail_at(p, node->line, "{% call %}: expected a call");
-        p->macro = node;
-    }
-    CR_TRY(parse_body(p, ends, &node->d));
-    p->token++;
-    p->macro = macro;
-    p->n_loops = n_loops;
-    return CERA_OK;
-}
-
-static cera_status parse_macro(parser *p, cr_node *node)
-{
-    static const char *const ends[] = { "endmacro", NULL };
-    if (p->token->type != CR_TOK_NAME)
-        return unexpected(p, "the name of a macro");
-    node->text = p->token->text;
-    CR_TRY(intern(p, node->text, &node->symbol));
-    p->token++;
-    if (p->token->type != CR_TOK_LPAREN)
-        return unexpected(p, "the parameters of the macro");
-    return parse_callable(p, node, ends);
-}
-
-static cera_status parse_call_block(parser *p, cr_node *node)
-{
-    static const char *const ends[] = { "endcall", NULL };
-    return parse_callable(p, node, ends);
-}
-
-/* In transformers this is a call block; what it sets stays inside. */
-static cera_status parse_generation(parser *p, cr_node *node)
-{
-    static const char *const ends[] = { "endgeneration", NULL };
-    int n_loops = p->n_loops;
-    p->n_loops = 0;
-    CR_TRY(parse_body(p, ends, &node->d));
-    p->n_loops = n_loops;
-    p->token++;
-    return CERA_OK;
-}
-
-static cera_status parse_with(parser *p, cr_node *node)
-{
-    static const char *const ends[] = { "endwith", NULL };
-    cr_arg **tail = &node->args;
-    while (p->token->type != CR_TOK_BLOCK_END) {
-        if (node->args != NULL)
-            CR_TRY(expect(p, CR_TOK_COMMA));
-        if (p->token->type != CR_TOK_NAME)
-            return unexpected(p, "a name to assign to");
-        cr_arg *arg = cr_arena_alloc(&p->tmpl->arena, sizeof *arg);
-        if (arg == NULL)
-            return cr_fail_nomem(p->err, sizeof *arg, "the template");
-        CR_TRY(intern(p, p->token->text, &arg->symbol));
-        p->token++;
-        CR_TRY(expect(p, CR_TOK_ASSIGN));
-        CR_TRY(parse_expression(p, &arg->value));
-        *tail = arg;
-        tail = &arg->next;
-    }
-    CR_TRY(parse_body(p, ends, &node->d));
-    p->token++;
-    return CERA_OK;
-}
-
-static cera_status parse_print(parser *p, cr_node *node)
-{
-    return parse_tuple(p, (tuple_style){ 0 }, &node->a);
-}
-
-static cera_status parse_jump(parser *p, cr_node *node)
-{
-    if (p->n_loops == 0)
-        return fail_at(p, node->line, "{% break %} or {% continue %} outside of a loop");
-    return CERA_OK;
-}
-
-static const struct {
-    const char *name;
-    cr_node_kind kind;
-    cera_status (*parse)(parser *p, cr_node *node);
-} statements[] = {
-    { "if", CR_NODE_IF, parse_if },
-    { "for", CR_NODE_FOR, parse_for },
-    { "set", CR_NODE_SET, parse_set },
-    { "macro", CR_NODE_MACRO, parse_macro },
-    { "call", CR_NODE_CALL_BLOCK, parse_call_block },
-    { "filter", CR_NODE_FILTER, parse_filter_block },
-    { "with", CR_NODE_SCOPE, parse_with },
-    { "generation", CR_NODE_SCOPE, parse_generation },
-    { "print", CR_NODE_PRINT, parse_print },
-    { "break", CR_NODE_BREAK, parse_jump },
-    { "continue", CR_NODE_CONTINUE, parse_jump },
-};
-
-static cera_status parse_statement(parser *p, cr_node **out)
-{
-    for (size_t i = 0; i < CR_COUNT(statements); i++) {
-        int line = p->token->line;
-        if (!skip_name(p, statements[i].name))
-            continue;
-        CR_TRY(new_node(p, statements[i].kind, line, out));
-        CR_TRY(statements[i].parse(p, *out));
-        return expect(p, CR_TOK_BLOCK_END);
-    }
-    return unexpected(p, "a statement that templates may have here");
-}
-
-static bool is_end(const parser *p, const char *const *ends)
-{
-    for (; ends != NULL && *ends != NULL; ends++)
-        if (is_name(p, *ends))
-            return true;
-    return false;
-}
-
-/* Statements up to a tag with one of these names, which becomes the current token; NULL: up to the
- * end of the template. */
-static cera_status parse_statements(parser *p, const char *const *ends, cr_node **out)
-{
-    cr_node **tail = out;
-    *out = NULL;
-    for (;;) {
-        cr_node *node = NULL;
-        const cr_token *token = p->token;
-        if (token->type == CR_TOK_END) {
-            if (ends == NULL)
-                return CERA_OK;
-            char expected[64];
-            snprintf(expected, sizeof expected, "{%% %s %%}", ends[0]);
-            return unexpected(p, expected);
-        }
-        p->token++;
-        if (token->type == CR_TOK_DATA) {
-            CR_TRY(new_string(p, token->text, &node));
-            node->kind = CR_NODE_DATA;
-        } else if (token->type == CR_TOK_VAR_BEGIN) {
-            CR_TRY(new_node(p, CR_NODE_PRINT, token->line, &node));
-            CR_TRY(parse_print(p, node));
-            CR_TRY(expect(p, CR_TOK_VAR_END));
-        } else {
-            if (is_end(p, ends))
-                return CERA_OK;
-            CR_TRY(parse_statement(p, &node));
-        }
-        chain(&tail, node);
-    }
-}
-
-static cera_status parse_body(parser *p, const char *const *ends, cr_node **out)
-{
-    CR_TRY(enter(p));
-    skip(p, CR_TOK_COLON);
-    CR_TRY(expect(p, CR_TOK_BLOCK_END));
-    CR_TRY(parse_statements(p, ends, out));
-    p->nesting--;
-    return CERA_OK;
-}
-
-cera_status cr_template_parse(cr_template *tmpl, cera_error *err)
-{
-    cr_token *tokens;
-    CR_TRY(cr_template_lex(tmpl->source, &tmpl->arena, &tokens, err));
-    parser p = { .tmpl = tmpl, .token = tokens, .err = err };
-    return parse_statements(&p, NULL, &tmpl->body);
 }
