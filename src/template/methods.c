@@ -65,6 +65,7 @@ static bool is_given(const cr_tv *v)
 
 static bool want_string(cr_interp *t, const cr_tv *v, const cr_tstr **out)
 {
+    *out = NULL;
     if (v->kind != CR_TV_STRING)
         return cr_interp_fail(t, "expected a string as argument, found a %s", cr_tv_type(v));
     *out = v->as.s;
@@ -154,7 +155,7 @@ static bool search_range(cr_interp *t, cr_call *c, size_t *from, size_t *to, boo
 
 static bool ends(cr_interp *t, cr_call *c, bool at_end, cr_tv *out)
 {
-    const cr_tstr *s = c->self.as.s, *what = NULL;
+    const cr_tstr *s = c->self.as.s, *what;
     size_t from, to;
     bool fits;
     cr_tlist list = { &c->p[0], 1 };
@@ -186,7 +187,7 @@ static bool str_endswith(cr_interp *t, cr_call *c, cr_tv *out)
 
 static bool str_removeprefix(cr_interp *t, cr_call *c, cr_tv *out)
 {
-    const cr_tstr *s = c->self.as.s, *what = NULL;
+    const cr_tstr *s = c->self.as.s, *what;
     if (!want_string(t, &c->p[0], &what))
         return false;
     bool has = what->size <= s->size && memcmp(s->data, what->data, what->size) == 0;
@@ -195,7 +196,7 @@ static bool str_removeprefix(cr_interp *t, cr_call *c, cr_tv *out)
 
 static bool str_removesuffix(cr_interp *t, cr_call *c, cr_tv *out)
 {
-    const cr_tstr *s = c->self.as.s, *what = NULL;
+    const cr_tstr *s = c->self.as.s, *what;
     if (!want_string(t, &c->p[0], &what))
         return false;
     bool has = what->size <= s->size &&
@@ -440,7 +441,7 @@ static bool str_join(cr_interp *t, cr_call *c, cr_tv *out)
 
 static bool str_replace(cr_interp *t, cr_call *c, cr_tv *out)
 {
-    const cr_tstr *from = NULL, *to = NULL;
+    const cr_tstr *from, *to;
     int64_t count;
     if (!want_string(t, &c->p[0], &from) || !want_string(t, &c->p[1], &to) ||
         !want_int(t, &c->p[2], -1, &count))

@@ -151,7 +151,7 @@ static cera_status parse_items(cr_parser *p, cr_node *list, cr_tok end)
 
 cera_status cr_parser_tuple(cr_parser *p, cr_tuple_style style, cr_node **out)
 {
-    cr_node *tuple, *item = NULL;
+    cr_node *tuple = NULL, *item = NULL;
     CR_TRY(cr_parser_node(p, CR_NODE_TUPLE, p->token->line, &tuple));
     cr_node **tail = &tuple->a;
     bool is_tuple = style.parens;
@@ -342,7 +342,7 @@ static cera_status parse_subscript(cr_parser *p, cr_node *object, cr_node **out)
         CR_TRY(set_height(p, node, parts[i]));
     if (!is_slice && p->token->type == CR_TOK_COMMA) {
         /* a[1, 2] looks a tuple up */
-        cr_node *tuple;
+        cr_node *tuple = NULL;
         CR_TRY(cr_parser_node(p, CR_NODE_TUPLE, line, &tuple));
         tuple->a = node->b;
         tuple->n = 1;
