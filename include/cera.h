@@ -60,10 +60,10 @@ CERA_API const char *cera_version(void);
     X(CERA_E_FORMAT, 2, "a file is malformed or contradicts itself")                               \
     X(CERA_E_UNSUPPORTED, 3, "a valid request or file that this build cannot serve")               \
     X(CERA_E_LIMIT, 4, "a size is over a documented limit")                                        \
-    X(CERA_E_IO, 5, "the operating system failed to open, read or map something")                  \
+    X(CERA_E_IO, 5, "the operating system failed to open, read, map or write something")           \
     X(CERA_E_NOMEM, 6, "the allocator returned no memory")                                         \
     X(CERA_E_CONTEXT, 7, "the text does not fit the context")                                      \
-    X(CERA_E_CANCELLED, 8, "cera_session_cancel was called")                                       \
+    X(CERA_E_CANCELLED, 8, "the caller asked for an end")                                          \
     X(CERA_E_STATE, 9, "not possible in the present state of the object")
 
 typedef enum cera_status {
@@ -110,6 +110,17 @@ typedef struct cera_os {
     int (*stat)(void *ctx, void *file, cera_os_stat *out);
     /* Reads up to n bytes at offset: the count (0 at the end), or -errno. May be short. */
     int64_t (*read)(void *ctx, void *file, void *buf, size_t n, uint64_t offset);
+    /* Creates a file for writing; EEXIST when there is one of that name. */
+    int (*create)(void *ctx, const char *path, void **file);
+    /* Writes up to n bytes at offset: the count, or -errno. May be short. */
+    int64_t (*write)(void *ctx, void *file, const void *buf, size_t n, uint64_t offset);
+    /* Returns when what was written to the file survives a loss of power. */
+    int (*sync)(void *ctx, void *file);
+    /* Gives a file another name in one step; what had that name before is gone. */
+    int (*rename)(void *ctx, const char *from, const char *to);
+    /* The same as sync, for the names in the folder that holds `path`. */
+    int (*sync_folder)(void *ctx, const char *path);
+    int (*remove)(void *ctx, const char *path);
     /* Maps the first n bytes of the file, read only, shared. */
     int (*map)(void *ctx, void *file, size_t n, const void **out);
     void (*unmap)(void *ctx, const void *ptr, size_t n);

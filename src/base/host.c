@@ -31,7 +31,9 @@ static const char *missing_entry(const cera_host *tables)
         ENTRY(os, read),         ENTRY(os, map),           ENTRY(os, unmap),
         ENTRY(os, clock_ns),     ENTRY(os, thread_start),  ENTRY(os, thread_join),
         ENTRY(os, wait),         ENTRY(os, wake),          ENTRY(os, affinity),
-        ENTRY(os, process),
+        ENTRY(os, process),      ENTRY(os, create),        ENTRY(os, write),
+        ENTRY(os, sync),         ENTRY(os, rename),        ENTRY(os, sync_folder),
+        ENTRY(os, remove),
 #undef ENTRY
     };
     for (size_t i = 0; i < CR_COUNT(entries); i++)

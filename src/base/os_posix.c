@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -130,6 +131,81 @@ static int64_t default_read(void *ctx, void *file, void *buf, size_t n, uint64_t
         got = pread(descriptor_of(file), buf, CR_MIN(n, (size_t)READ_MAX), (off_t)offset);
     while (got < 0 && errno == EINTR);
     return got < 0 ? -(int64_t)errno : (int64_t)got;
+}
+
+static int default_create(void *ctx, const char *path, void **file)
+{
+    (void)ctx;
+    int descriptor;
+    do
+        descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
+    while (descriptor < 0 && errno == EINTR);
+    if (descriptor < 0)
+        return errno;
+    *file = handle_of(descriptor);
+    return 0;
+}
+
+static int64_t default_write(void *ctx, void *file, const void *buf, size_t n, uint64_t offset)
+{
+    (void)ctx;
+    enum { WRITE_MAX = 1 << 30 };
+    if (offset > INT64_MAX)
+        return -EFBIG;
+    ssize_t put;
+    do
+        put = pwrite(descriptor_of(file), buf, CR_MIN(n, (size_t)WRITE_MAX), (off_t)offset);
+    while (put < 0 && errno == EINTR);
+    return put < 0 ? -(int64_t)errno : (int64_t)put;
+}
+
+static int sync_descriptor(int descriptor)
+{
+    int result;
+    do
+        result = fsync(descriptor);
+    while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
+}
+
+static int default_sync(void *ctx, void *file)
+{
+    (void)ctx;
+    return sync_descriptor(descriptor_of(file));
+}
+
+static int default_rename(void *ctx, const char *from, const char *to)
+{
+    (void)ctx;
+    return rename(from, to) == 0 ? 0 : errno;
+}
+
+static int default_sync_folder(void *ctx, const char *path)
+{
+    (void)ctx;
+    const char *slash = strrchr(path, '/');
+    /* "/file" lies in "/", "file" in ".". */
+    size_t n = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
+    char *folder = malloc(n + 2);
+    if (folder == NULL)
+        return ENOMEM;
+    memcpy(folder, n > 0 ? path : ".", CR_MAX(n, (size_t)1));
+    folder[CR_MAX(n, (size_t)1)] = '\0';
+    int descriptor = open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    int error = descriptor < 0 ? errno : 0;
+    free(folder);
+    if (error != 0)
+        return error;
+    error = sync_descriptor(descriptor);
+    close(descriptor);
+    /* Some file systems have nothing to do for a folder, and say so. */
+    return error == EINVAL || error == ENOTSUP ? 0 : error;
+}
+
+static int default_remove(void *ctx, const char *path)
+{
+    (void)ctx;
+    return unlink(path) == 0 ? 0 : errno;
 }
 
 static int default_map(void *ctx, void *file, size_t n, const void **out)
@@ -324,6 +400,12 @@ cera_os cr_default_os(void)
         .close = default_close,
         .stat = default_stat,
         .read = default_read,
+        .create = default_create,
+        .write = default_write,
+        .sync = default_sync,
+        .rename = default_rename,
+        .sync_folder = default_sync_folder,
+        .remove = default_remove,
         .map = default_map,
         .unmap = default_unmap,
         .clock_ns = default_clock_ns,

@@ -4,40 +4,14 @@
  * opening touches the header only. Where a file cannot be mapped, or must not be, it is read into
  * memory. */
 #include "file/gguf_internal.h"
+#include "file/io_error.h"
 
 #include <assert.h>
 #include <errno.h>
 
-static const char *error_text(int error)
-{
-    switch (error) {
-    case ENOENT:
-        return "no such file";
-    case EACCES:
-    case EPERM:
-        return "permission denied";
-    case EISDIR:
-        return "it is a directory";
-    case ENOTDIR:
-        return "a part of the path is not a directory";
-    case EMFILE:
-    case ENFILE:
-        return "too many open files";
-    case ENAMETOOLONG:
-        return "the name is too long";
-    case ENOMEM:
-        return "the system is out of memory";
-    case EIO:
-        return "input/output error";
-    default:
-        return "system error";
-    }
-}
-
 static cera_status io_failed(const cr_gguf *file, const char *verb, int error, cera_error *err)
 {
-    return cr_fail(err, error == ENOMEM ? CERA_E_NOMEM : CERA_E_IO, "%s: cannot %s: %s (errno %d)",
-                   file->path, verb, error_text(error), error);
+    return cr_io_failed(err, file->path, verb, error);
 }
 
 /* Room for the whole file. */

@@ -226,6 +226,55 @@ static int64_t fault_read(void *ctx, void *file, void *buf, size_t n, uint64_t o
     return f->base.os.read(f->base.os.ctx, file, buf, limit > 0 ? CR_MIN(n, limit) : n, offset);
 }
 
+static int fault_create(void *ctx, const char *path, void **file)
+{
+    fault_host *f = ctx;
+    int error = next_fault_locked(f, FAULT_CREATE);
+    if (error == 0)
+        error = f->base.os.create(f->base.os.ctx, path, file);
+    if (error == 0)
+        add(f, &f->n_files, 1);
+    return error;
+}
+
+static int64_t fault_write(void *ctx, void *file, const void *buf, size_t n, uint64_t offset)
+{
+    fault_host *f = ctx;
+    int error = next_fault_locked(f, FAULT_WRITE);
+    if (error != 0)
+        return -(int64_t)error;
+    size_t limit = get(f, &f->write_limit);
+    return f->base.os.write(f->base.os.ctx, file, buf, limit > 0 ? CR_MIN(n, limit) : n, offset);
+}
+
+static int fault_sync(void *ctx, void *file)
+{
+    fault_host *f = ctx;
+    int error = next_fault_locked(f, FAULT_SYNC);
+    return error != 0 ? error : f->base.os.sync(f->base.os.ctx, file);
+}
+
+static int fault_rename(void *ctx, const char *from, const char *to)
+{
+    fault_host *f = ctx;
+    int error = next_fault_locked(f, FAULT_RENAME);
+    return error != 0 ? error : f->base.os.rename(f->base.os.ctx, from, to);
+}
+
+static int fault_sync_folder(void *ctx, const char *path)
+{
+    fault_host *f = ctx;
+    int error = next_fault_locked(f, FAULT_SYNC_FOLDER);
+    return error != 0 ? error : f->base.os.sync_folder(f->base.os.ctx, path);
+}
+
+static int fault_remove(void *ctx, const char *path)
+{
+    fault_host *f = ctx;
+    int error = next_fault_locked(f, FAULT_REMOVE);
+    return error != 0 ? error : f->base.os.remove(f->base.os.ctx, path);
+}
+
 static int fault_map(void *ctx, void *file, size_t n, const void **out)
 {
     fault_host *f = ctx;
@@ -320,6 +369,12 @@ void fault_init_on(fault_host *f, const cera_os *os)
             .close = fault_close,
             .stat = fault_stat,
             .read = fault_read,
+            .create = fault_create,
+            .write = fault_write,
+            .sync = fault_sync,
+            .rename = fault_rename,
+            .sync_folder = fault_sync_folder,
+            .remove = fault_remove,
             .map = fault_map,
             .unmap = fault_unmap,
             .clock_ns = fault_clock_ns,
@@ -362,6 +417,13 @@ void fault_short_reads(fault_host *f, size_t n)
 {
     pthread_mutex_lock(&f->lock);
     f->read_limit = n;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void fault_short_writes(fault_host *f, size_t n)
+{
+    pthread_mutex_lock(&f->lock);
+    f->write_limit = n;
     pthread_mutex_unlock(&f->lock);
 }
 

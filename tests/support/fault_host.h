@@ -50,6 +50,12 @@ typedef enum fault_call {
     FAULT_OPEN,
     FAULT_STAT,
     FAULT_READ,
+    FAULT_CREATE,
+    FAULT_WRITE,
+    FAULT_SYNC,
+    FAULT_RENAME,
+    FAULT_SYNC_FOLDER,
+    FAULT_REMOVE,
     FAULT_MAP,
     FAULT_THREAD,
     FAULT_AFFINITY,
@@ -72,7 +78,7 @@ typedef struct fault_host {
     pthread_mutex_t lock;
     fault_plan plans[FAULT_CALL_COUNT];
     size_t n_hits;
-    size_t read_limit;
+    size_t read_limit, write_limit;
     size_t n_pieces, n_bytes, peak_bytes;
     size_t n_files, n_maps, n_threads;
     size_t n_logs;
@@ -92,6 +98,8 @@ void fault_allocs(fault_host *f, size_t i, fault_mode mode);
 void fault_os(fault_host *f, fault_call call, size_t i, fault_mode mode, int error);
 /* Each read gives at most n bytes, as the contract allows; 0: no limit. */
 void fault_short_reads(fault_host *f, size_t n);
+/* Each write takes at most n bytes. */
+void fault_short_writes(fault_host *f, size_t n);
 
 /* Calls since the fault was set (or since fault_init), and how many were made to fail. */
 size_t fault_calls(fault_host *f, fault_call call);

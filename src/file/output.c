@@ -1,0 +1,114 @@
+#include "file/output.h"
+
+#include "file/io_error.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A file of the target's name is about to be replaced; a device or a folder must not be. */
+static cera_status check_target(cr_host *host, const char *path, cera_error *err)
+{
+    const cera_os *os = &host->os;
+    void *file;
+    int error = os->open(os->ctx, path, &file);
+    if (error == ENOENT)
+        return CERA_OK;
+    if (error != 0)
+        return cr_io_failed(err, path, "look at it", error);
+    cera_os_stat stat;
+    error = os->stat(os->ctx, file, &stat);
+    os->close(os->ctx, file);
+    if (error != 0)
+        return cr_io_failed(err, path, "look at it", error);
+    if (!stat.is_regular)
+        return cr_fail(err, CERA_E_IO, "%s: expected a regular file or nothing of that name", path);
+    return CERA_OK;
+}
+
+static cera_status create_part(cr_output *out, size_t room, cera_error *err)
+{
+    enum { MAX_TRIES = 100 }; /* names that a process of the same number may have left behind */
+    const cera_os *os = &out->host->os;
+    char *part = out->path + strlen(out->path) + 1;
+    int error = EEXIST;
+    for (int i = 0; error == EEXIST && i < MAX_TRIES; i++) {
+        snprintf(part, room, "%s.%llu-%d.part", out->path, (unsigned long long)os->process(os->ctx),
+                 i);
+        error = os->create(os->ctx, part, &out->file);
+    }
+    if (error != 0) {
+        out->file = NULL;
+        return cr_io_failed(err, part, "create", error);
+    }
+    out->part = part;
+    return CERA_OK;
+}
+
+cera_status cr_output_open(cr_output *out, cr_host *host, const char *path, cera_error *err)
+{
+    enum { SUFFIX = 40 }; /* ".18446744073709551615-99.part" */
+    *out = (cr_output){ .host = host };
+    CR_TRY(check_target(host, path, err));
+    size_t n = strlen(path) + 1, n_text = n + n + SUFFIX;
+    out->path = cr_alloc(host, CR_MEM_FILE, n_text);
+    if (out->path == NULL)
+        return cr_fail_nomem(err, n_text, path);
+    out->n_text = n_text;
+    memcpy(out->path, path, n);
+    cera_status status = create_part(out, n + SUFFIX, err);
+    if (status != CERA_OK)
+        cr_output_done(out);
+    return status;
+}
+
+cera_status cr_output_write(cr_output *out, const void *data, size_t n, cera_error *err)
+{
+    assert(out->file != NULL);
+    const cera_os *os = &out->host->os;
+    const uint8_t *bytes = data;
+    while (n > 0) {
+        int64_t put = os->write(os->ctx, out->file, bytes, n, out->offset);
+        if (put == -EINTR)
+            continue;
+        if (put <= 0 || (uint64_t)put > n)
+            return cr_io_failed(err, out->part, "write", put < 0 ? (int)-put : EIO);
+        bytes += put;
+        n -= (size_t)put;
+        out->offset += (uint64_t)put;
+    }
+    return CERA_OK;
+}
+
+cera_status cr_output_commit(cr_output *out, cera_error *err)
+{
+    assert(out->file != NULL);
+    const cera_os *os = &out->host->os;
+    int error = os->sync(os->ctx, out->file);
+    if (error != 0)
+        return cr_io_failed(err, out->part, "finish writing", error);
+    os->close(os->ctx, out->file);
+    out->file = NULL;
+    error = os->rename(os->ctx, out->part, out->path);
+    if (error != 0)
+        return cr_io_failed(err, out->path, "give the finished file its name", error);
+    out->part = NULL;
+    error = os->sync_folder(os->ctx, out->path);
+    if (error != 0)
+        return cr_io_failed(err, out->path, "make the new name last", error);
+    return CERA_OK;
+}
+
+void cr_output_done(cr_output *out)
+{
+    if (out->host == NULL)
+        return;
+    const cera_os *os = &out->host->os;
+    if (out->file != NULL)
+        os->close(os->ctx, out->file);
+    if (out->part != NULL)
+        os->remove(os->ctx, out->part);
+    cr_free(out->host, CR_MEM_FILE, out->path, out->n_text);
+    *out = (cr_output){ 0 };
+}
