@@ -20,7 +20,7 @@
 enum { MAX_K = 8192, N_RUNS = 3 };
 
 static const cr_type types[] = {
-#define TYPE(name, id, weights, bytes) CR_TYPE_##name,
+#define TYPE(name, id, weights, bytes, quantize) CR_TYPE_##name,
 #include "tensor/type.def"
 #undef TYPE
 };

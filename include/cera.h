@@ -612,6 +612,42 @@ CERA_API void cera_session_cancel(cera_session *session);
  * the session's own sink. */
 CERA_API void cera_session_reset(cera_session *session);
 
+/* ---- quantising: the same model in fewer bits -------------------------------------------- */
+
+typedef struct cera_quantize_options {
+    size_t size;
+    const cera_host *host; /* copied; NULL: the default host */
+    int n_threads;         /* up to 256; 0: as many as suit this machine */
+    /* Element types, such as "Q6_K", of the output matrix (also where the embedding stands in for it)
+     * and of the token embedding; NULL: as the mixture has it. */
+    const char *output_type, *embedding_type;
+    bool pure;             /* no mixture: one type for all tensors that are quantised */
+    bool keep_output;      /* the output matrix stays as it is */
+    bool allow_requantize; /* take weights that were quantised before, which costs quality */
+    /* How far it is, in bytes of weights read; a value other than 0 ends it with CERA_E_CANCELLED.
+     * Runs on the calling thread, several times a second. */
+    int (*on_progress)(void *user, uint64_t done, uint64_t total);
+    void *user;
+} cera_quantize_options;
+CERA_API void cera_quantize_options_init(cera_quantize_options *options);
+
+typedef struct cera_quantize_summary {
+    uint64_t bytes_before, bytes_after; /* of the tensors */
+    size_t n_tensors, n_quantized;
+    size_t n_fallback; /* tensors whose rows do not fit the type that was meant for them */
+} cera_quantize_summary;
+
+/* Writes a GGUF file whose weights have the given type: an element type, or a mixture such as
+ * "Q4_K_M", in any case. The mixtures are those of llama.cpp. The file appears under its name when it
+ * is complete; whatever fails, what was there before stays. Weights that are not finite, or too large
+ * for the type, fail with CERA_E_FORMAT naming the tensor; a source that is quantised already with
+ * CERA_E_UNSUPPORTED, unless it is allowed. summary may be NULL. */
+CERA_API cera_status cera_quantize(const cera_source *source, const char *path, const char *type,
+                                   const cera_quantize_options *options,
+                                   cera_quantize_summary *summary, cera_error *err);
+/* The names of the types that cera_quantize takes, by index; NULL behind the last. */
+CERA_API const char *cera_quantize_type(size_t i);
+
 /* ---- processor --------------------------------------------------------------------------- */
 
 typedef struct cera_cpu_info {

@@ -11,11 +11,15 @@
 #include <unistd.h>
 
 static _Atomic(cera_session *) watched;
-static volatile sig_atomic_t caught;
+static volatile sig_atomic_t caught, held;
 
 static void on_signal(int signal_number)
 {
     int saved = errno;
+    if (held) {
+        caught = signal_number;
+        return;
+    }
     cera_session *session = atomic_load(&watched);
     if (session == NULL || caught != 0)
         _exit(128 + signal_number);
@@ -66,6 +70,11 @@ void interrupt_start(void)
 void interrupt_watch(cera_session *session)
 {
     atomic_store(&watched, session);
+}
+
+void interrupt_hold(bool on)
+{
+    held = on;
 }
 
 int interrupt_exit_code(void)

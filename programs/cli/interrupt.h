@@ -5,9 +5,14 @@
 
 #include "cera.h"
 
+#include <stdbool.h>
+
 void interrupt_start(void);
 /* The session that a signal cancels; NULL when none is at work. */
 void interrupt_watch(cera_session *session);
+/* Work that looks at interrupt_exit_code itself, several times a second, and ends by itself: while it
+ * is on, signals are noted and nothing else. */
+void interrupt_hold(bool on);
 /* 130 or 143 after a signal, else 0. */
 int interrupt_exit_code(void);
 

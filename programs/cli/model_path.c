@@ -160,7 +160,8 @@ bool model_is_file(const cli_args *args, const char *path)
 {
     struct stat st;
     const char *model = named_model(args);
-    if (model == NULL || !option_applies(OPT_MODEL, args->command) || stat(path, &st) != 0)
+    bool names_one = option_applies(OPT_MODEL, args->command) || args->command == CMD_QUANTIZE;
+    if (model == NULL || !names_one || stat(path, &st) != 0)
         return false;
     if (!is_folder(model))
         return same_file(&st, model);

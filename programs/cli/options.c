@@ -33,7 +33,7 @@ const command_row command_table[CMD_COUNT] = {
 #define WITH_MODEL (WITH_TEXT | ON(INSPECT) | ON(BENCH) | ON(TEMPLATE))
 #define WITH_JSON                                                                                  \
     (ON(INSPECT) | ON(TOKENIZE) | ON(TEMPLATE) | ON(LOGITS) | ON(EMBED) | ON(PERPLEXITY) |         \
-     ON(CPU) | ON(BENCH))
+     ON(CPU) | ON(BENCH) | ON(QUANTIZE))
 #define WITH_FORMAT (WITH_JSON | ON(RUN) | ON(VERSION) | ON(HELP) | ON(COMPLETION))
 #define EVERYWHERE ~0u
 #define REPEAT OPTION_REPEAT
@@ -49,9 +49,9 @@ const option_row option_table[OPT_COUNT] = {
 };
 
 const char *const group_names[GROUP_COUNT] = {
-    [GROUP_MODEL] = "Model",       [GROUP_PROMPT] = "Prompt",   [GROUP_TEST] = "Tests",
-    [GROUP_SAMPLING] = "Sampling", [GROUP_RUNTIME] = "Runtime", [GROUP_OUTPUT] = "Output",
-    [GROUP_GLOBAL] = "Everywhere",
+    [GROUP_MODEL] = "Model",       [GROUP_PROMPT] = "Prompt",     [GROUP_TEST] = "Tests",
+    [GROUP_SAMPLING] = "Sampling", [GROUP_TYPES] = "Types",       [GROUP_RUNTIME] = "Runtime",
+    [GROUP_OUTPUT] = "Output",     [GROUP_GLOBAL] = "Everywhere",
 };
 
 /* Names that people type out of habit. */

@@ -31,7 +31,7 @@ static bool locale_is_utf8(void)
 
 void progress_start(progress *p, const cli_args *args, const char *name)
 {
-    *p = (progress){ .name = name, .start_ms = now_ms() };
+    *p = (progress){ .name = name, .unit = "tokens", .divisor = 1, .start_ms = now_ms() };
     p->last_ms = p->start_ms;
     const option_value *option = &args->option[OPT_PROGRESS];
     const char *mode = option->count > 0 ? option->text : "auto";
@@ -54,7 +54,8 @@ static void draw_bar(const progress *p, size_t done, size_t total, int percent)
     fprintf(stderr, "\r%s %3d%% %s", p->name, percent, p->unicode ? "\u2595" : "[");
     for (int i = 0; i < BAR_WIDTH; i++)
         fputs(i >= full ? (p->unicode ? " " : ".") : (p->unicode ? "\u2588" : "#"), stderr);
-    fprintf(stderr, "%s %zu/%zu tokens ", p->unicode ? "\u258f" : "]", done, total);
+    fprintf(stderr, "%s %zu/%zu %s ", p->unicode ? "\u258f" : "]", done / p->divisor,
+            total / p->divisor, p->unit);
 }
 
 void progress_set(progress *p, size_t done, size_t total)
@@ -78,7 +79,8 @@ void progress_set(progress *p, size_t done, size_t total)
     if (p->mode == PROGRESS_BAR)
         draw_bar(p, done, total, percent);
     else if (p->mode == PROGRESS_PLAIN)
-        fprintf(stderr, "%s: %d%% (%zu of %zu tokens)\n", p->name, percent, done, total);
+        fprintf(stderr, "%s: %d%% (%zu of %zu %s)\n", p->name, percent, done / p->divisor,
+                total / p->divisor, p->unit);
     else
         fprintf(stderr, "{\"event\":\"progress\",\"file\":\"%s\",\"done\":%zu,\"total\":%zu}\n",
                 p->name, done, total);

@@ -14,6 +14,8 @@ typedef enum progress_mode {
 typedef struct progress {
     progress_mode mode;
     const char *name;
+    const char *unit; /* what is counted; "tokens" unless changed after progress_start */
+    size_t divisor;   /* of the counts where people read them; 1 */
     uint64_t start_ms, last_ms;
     int last_percent;
     bool shown, unicode;

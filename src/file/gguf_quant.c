@@ -30,6 +30,17 @@ static const char *commonest_type(const cr_gguf *file)
     return count[best] > 0 ? cr_type_get((cr_type)best)->name : "unknown";
 }
 
+bool cr_gguf_quant_id(const char *name, uint32_t *id)
+{
+    for (size_t i = 0; i < CR_COUNT(file_types); i++) {
+        if (strcmp(file_types[i].name, name) == 0) {
+            *id = file_types[i].id;
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *cr_gguf_quant_name(const cr_gguf *file)
 {
     uint32_t id = UINT32_MAX;

@@ -111,3 +111,37 @@ void cr_dequantize_BF16(const void *src, float *dst, size_t n)
     for (size_t i = 0; i < n; i++)
         dst[i] = cr_bf16_to_f32(load_u16(in + 2 * i));
 }
+
+uint16_t cr_f32_to_bf16(float f)
+{
+    uint32_t bits = bits_from_float(f);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) /* NaN: set the quiet bit */
+        return (uint16_t)(bits >> 16 | 64);
+    /* To nearest even, as in cr_f32_to_f16. */
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static void store_u16(uint8_t *dst, uint16_t value)
+{
+    dst[0] = (uint8_t)value;
+    dst[1] = (uint8_t)(value >> 8);
+}
+
+void cr_quantize_F32(const float *src, void *dst, size_t n)
+{
+    memcpy(dst, src, n * sizeof *src);
+}
+
+void cr_quantize_F16(const float *src, void *dst, size_t n)
+{
+    uint8_t *out = dst;
+    for (size_t i = 0; i < n; i++)
+        store_u16(out + 2 * i, cr_f32_to_f16(src[i]));
+}
+
+void cr_quantize_BF16(const float *src, void *dst, size_t n)
+{
+    uint8_t *out = dst;
+    for (size_t i = 0; i < n; i++)
+        store_u16(out + 2 * i, cr_f32_to_bf16(src[i]));
+}

@@ -7,7 +7,7 @@
  *              bits 7..4       bits 3..0
  *
  * The levels lie closer together near zero, where most weights are. */
-#include "tensor/type.h"
+#include "tensor/fit.h"
 
 enum { WEIGHTS = 32, BYTES = 18 };
 
@@ -25,5 +25,16 @@ void cr_dequantize_IQ4_NL(const void *src, float *dst, size_t n)
             dst[i + j] = d * (float)cr_iq4_levels[q[j] & 15];
             dst[i + j + WEIGHTS / 2] = d * (float)cr_iq4_levels[q[j] >> 4];
         }
+    }
+}
+
+void cr_quantize_IQ4_NL(const float *src, void *dst, size_t n)
+{
+    uint8_t *block = dst;
+    for (size_t i = 0; i < n; i += WEIGHTS, block += BYTES) {
+        uint8_t index[WEIGHTS];
+        cr_fit_store_f16(block, cr_fit_iq4_group(src + i, index));
+        for (size_t j = 0; j < WEIGHTS / 2; j++)
+            block[2 + j] = (uint8_t)(index[j] | index[j + WEIGHTS / 2] << 4);
     }
 }

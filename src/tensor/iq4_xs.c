@@ -9,7 +9,7 @@
  *
  * Group g has bits 2g and 2g + 1 of `high`, nibble g of `low` (low nibble first) and the 16 bytes of
  * q from 16 g, in which low nibbles are the first 16 weights and high ones the others. */
-#include "tensor/type.h"
+#include "tensor/fit.h"
 
 enum { WEIGHTS = 256, BYTES = 136, GROUP = 32 };
 
@@ -29,6 +29,25 @@ void cr_dequantize_IQ4_XS(const void *src, float *dst, size_t n)
                 out[j] = step * (float)cr_iq4_levels[q[j] & 15];
                 out[j + GROUP / 2] = step * (float)cr_iq4_levels[q[j] >> 4];
             }
+        }
+    }
+}
+
+void cr_quantize_IQ4_XS(const float *src, void *dst, size_t n)
+{
+    uint8_t *block = dst;
+    for (size_t i = 0; i < n; i += WEIGHTS, block += BYTES) {
+        cr_fit_scaled f;
+        cr_fit_iq4(src + i, &f);
+        memset(block, 0, 8);
+        cr_fit_store_f16(block, f.d);
+        for (size_t group = 0; group < WEIGHTS / GROUP; group++) {
+            int scale = f.scale[group] + 32;
+            block[2 + group / 4] |= (uint8_t)(scale >> 4 << 2 * (group % 4));
+            block[4 + group / 2] |= (uint8_t)((scale & 15) << 4 * (group % 2));
+            const int8_t *q = f.level + GROUP * group;
+            for (size_t j = 0; j < GROUP / 2; j++)
+                block[8 + GROUP / 2 * group + j] = (uint8_t)(q[j] | q[j + GROUP / 2] << 4);
         }
     }
 }

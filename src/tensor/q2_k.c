@@ -11,7 +11,7 @@
  *
  * q comes in two runs of 32 bytes, 128 weights each. Weight 32 r + l of a run (row r = 0..3,
  * l = 0..31) is in byte l, bits 2r and 2r + 1. */
-#include "tensor/type.h"
+#include "tensor/fit.h"
 
 enum { WEIGHTS = 256, BYTES = 84, GROUP = 16 };
 
@@ -30,5 +30,21 @@ void cr_dequantize_Q2_K(const void *src, float *dst, size_t n)
             for (size_t l = 0; l < GROUP; l++)
                 out[l] = step * (float)(q[l] >> shift & 3) - base;
         }
+    }
+}
+
+void cr_quantize_Q2_K(const float *src, void *dst, size_t n)
+{
+    uint8_t *block = dst;
+    for (size_t i = 0; i < n; i += WEIGHTS, block += BYTES) {
+        cr_fit_affine f;
+        cr_fit_shifted(src + i, GROUP, 4, 15, &f);
+        for (size_t group = 0; group < WEIGHTS / GROUP; group++)
+            block[group] = (uint8_t)(f.scale[group] | f.minimum[group] << 4);
+        memset(block + 16, 0, 64);
+        for (size_t k = 0; k < WEIGHTS; k++)
+            block[16 + k / 128 * 32 + k % 32] |= (uint8_t)(f.level[k] << k % 128 / 32 * 2);
+        cr_fit_store_f16(block + 80, f.d);
+        cr_fit_store_f16(block + 82, f.dmin);
     }
 }

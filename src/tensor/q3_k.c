@@ -14,7 +14,7 @@
  *     byte 0-7   | s8-s15 lo 4  | s0-s7 lo 4  |
  *                bits 7..6        bits 5..4     bits 3..2     bits 1..0
  *     byte 8-11  | s12-s15 hi 2 | s8-s11 hi 2 | s4-s7 hi 2  | s0-s3 hi 2 |  */
-#include "tensor/type.h"
+#include "tensor/fit.h"
 
 enum { WEIGHTS = 256, BYTES = 110, GROUP = 16 };
 
@@ -42,5 +42,26 @@ void cr_dequantize_Q3_K(const void *src, float *dst, size_t n)
                 out[l] = step * (float)((low | third << 2) - 4);
             }
         }
+    }
+}
+
+void cr_quantize_Q3_K(const float *src, void *dst, size_t n)
+{
+    uint8_t *block = dst;
+    for (size_t i = 0; i < n; i += WEIGHTS, block += BYTES) {
+        cr_fit_scaled f;
+        cr_fit_whole(src + i, GROUP, -4, 32, &f);
+        memset(block, 0, BYTES);
+        for (size_t k = 0; k < WEIGHTS; k++) {
+            int q = f.level[k] + 4;
+            block[32 + k / 128 * 32 + k % 32] |= (uint8_t)((q & 3) << k % 128 / 32 * 2);
+            block[k % 32] |= (uint8_t)(q >> 2 << k / 32);
+        }
+        for (size_t group = 0; group < WEIGHTS / GROUP; group++) {
+            int scale = f.scale[group] + 32;
+            block[96 + group % 8] |= (uint8_t)((scale & 15) << 4 * (group / 8));
+            block[104 + group % 4] |= (uint8_t)(scale >> 4 << 2 * (group / 4));
+        }
+        cr_fit_store_f16(block + 108, f.d);
     }
 }

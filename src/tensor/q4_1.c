@@ -7,7 +7,7 @@
  *              bits 7..4       bits 3..0
  *
  * The product is rounded before m is added (no fused operation): this is the definition. */
-#include "tensor/type.h"
+#include "tensor/fit.h"
 
 enum { WEIGHTS = 32, BYTES = 20 };
 
@@ -21,6 +21,23 @@ void cr_dequantize_Q4_1(const void *src, float *dst, size_t n)
         for (size_t j = 0; j < WEIGHTS / 2; j++) {
             dst[i + j] = d * (float)(q[j] & 15) + m;
             dst[i + j + WEIGHTS / 2] = d * (float)(q[j] >> 4) + m;
+        }
+    }
+}
+
+void cr_quantize_Q4_1(const float *src, void *dst, size_t n)
+{
+    uint8_t *block = dst;
+    for (size_t i = 0; i < n; i += WEIGHTS, block += BYTES) {
+        const float *x = src + i;
+        float min = cr_fit_min(x, WEIGHTS), d = (cr_fit_max(x, WEIGHTS) - min) / 15;
+        float id = cr_fit_inverse(d);
+        cr_fit_store_f16(block, d);
+        cr_fit_store_f16(block + 2, min);
+        for (size_t j = 0; j < WEIGHTS / 2; j++) {
+            int low = CR_MIN(15, (int)((x[j] - min) * id + 0.5f));
+            int high = CR_MIN(15, (int)((x[j + WEIGHTS / 2] - min) * id + 0.5f));
+            block[4 + j] = (uint8_t)(low | high << 4);
         }
     }
 }

@@ -14,7 +14,7 @@
  *     byte 4-7  | m4-m7 hi 2 |  m0-m3       |
  *               bits 7..4       bits 3..0
  *     byte 8-11 | m4-m7 lo 4 |  s4-s7 lo 4  |  */
-#include "tensor/type.h"
+#include "tensor/fit.h"
 
 enum { WEIGHTS = 256, BYTES = 144, GROUP = 32 };
 
@@ -45,6 +45,22 @@ void cr_dequantize_Q4_K(const void *src, float *dst, size_t n)
             float *out = dst + i + group * GROUP;
             for (size_t l = 0; l < GROUP; l++)
                 out[l] = step * (float)(q[l] >> shift & 15) - base;
+        }
+    }
+}
+
+void cr_quantize_Q4_K(const float *src, void *dst, size_t n)
+{
+    uint8_t *block = dst;
+    for (size_t i = 0; i < n; i += WEIGHTS, block += BYTES) {
+        cr_fit_affine f;
+        cr_fit_shifted(src + i, GROUP, 16, 63, &f);
+        cr_fit_store_f16(block, f.d);
+        cr_fit_store_f16(block + 2, f.dmin);
+        cr_fit_pack_pairs(block + 4, &f);
+        for (size_t k = 0; k < WEIGHTS / 2; k++) {
+            const uint8_t *q = f.level + k / GROUP * 2 * GROUP + k % GROUP;
+            block[16 + k] = (uint8_t)(q[0] | q[GROUP] << 4);
         }
     }
 }

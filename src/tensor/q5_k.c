@@ -8,7 +8,7 @@
  *
  * q and scales are those of Q4_K (see there). The fifth bit of weight l of group g is top[l], bit
  * g. */
-#include "tensor/type.h"
+#include "tensor/fit.h"
 
 enum { WEIGHTS = 256, BYTES = 176, GROUP = 32 };
 
@@ -42,6 +42,25 @@ void cr_dequantize_Q5_K(const void *src, float *dst, size_t n)
                 int fifth = top[l] >> group & 1;
                 out[l] = step * (float)((q[l] >> shift & 15) | fifth << 4) - base;
             }
+        }
+    }
+}
+
+void cr_quantize_Q5_K(const float *src, void *dst, size_t n)
+{
+    uint8_t *block = dst;
+    for (size_t i = 0; i < n; i += WEIGHTS, block += BYTES) {
+        cr_fit_affine f;
+        cr_fit_shifted(src + i, GROUP, 32, 63, &f);
+        cr_fit_store_f16(block, f.d);
+        cr_fit_store_f16(block + 2, f.dmin);
+        cr_fit_pack_pairs(block + 4, &f);
+        memset(block + 16, 0, GROUP);
+        for (size_t k = 0; k < WEIGHTS; k++)
+            block[16 + k % GROUP] |= (uint8_t)(f.level[k] >> 4 << k / GROUP);
+        for (size_t k = 0; k < WEIGHTS / 2; k++) {
+            const uint8_t *q = f.level + k / GROUP * 2 * GROUP + k % GROUP;
+            block[48 + k] = (uint8_t)((q[0] & 15) | (q[GROUP] & 15) << 4);
         }
     }
 }

@@ -12,7 +12,7 @@
  *     its low bits in    low[32 (r % 2) + l], the low nibble for r < 2, else the high one
  *     its high bits in   high[l], bits 2r and 2r + 1
  *     its scale in       scales[2 r + l / 16] */
-#include "tensor/type.h"
+#include "tensor/fit.h"
 
 enum { WEIGHTS = 256, BYTES = 210, HALF = 128, ROW = 32 };
 
@@ -36,5 +36,24 @@ void cr_dequantize_Q6_K(const void *src, float *dst, size_t n)
                 }
             }
         }
+    }
+}
+
+void cr_quantize_Q6_K(const float *src, void *dst, size_t n)
+{
+    uint8_t *block = dst;
+    for (size_t i = 0; i < n; i += WEIGHTS, block += BYTES) {
+        cr_fit_scaled f;
+        cr_fit_whole(src + i, 16, -32, 128, &f);
+        memset(block, 0, BYTES);
+        for (size_t k = 0; k < WEIGHTS; k++) {
+            int q = f.level[k] + 32;
+            size_t half = k / HALF, r = k % HALF / ROW, l = k % ROW;
+            block[64 * half + ROW * (r % 2) + l] |= (uint8_t)((q & 15) << r / 2 * 4);
+            block[128 + 32 * half + l] |= (uint8_t)(q >> 4 << 2 * r);
+        }
+        for (size_t group = 0; group < WEIGHTS / 16; group++)
+            block[192 + group] = (uint8_t)f.scale[group];
+        cr_fit_store_f16(block + 208, f.d);
     }
 }

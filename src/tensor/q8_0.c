@@ -3,7 +3,7 @@
  *     byte   0       2                                                   34
  *            | d f16 | q[0..31], signed                                  |      x = d * q
  */
-#include "tensor/type.h"
+#include "tensor/fit.h"
 
 enum { WEIGHTS = 32, BYTES = 34 };
 
@@ -15,5 +15,19 @@ void cr_dequantize_Q8_0(const void *src, float *dst, size_t n)
         const int8_t *q = (const int8_t *)(block + 2);
         for (size_t j = 0; j < WEIGHTS; j++)
             dst[i + j] = d * (float)q[j];
+    }
+}
+
+/* Halves round away from zero. */
+void cr_quantize_Q8_0(const float *src, void *dst, size_t n)
+{
+    uint8_t *block = dst;
+    for (size_t i = 0; i < n; i += WEIGHTS, block += BYTES) {
+        const float *x = src + i;
+        float d = fabsf(cr_fit_extreme(x, WEIGHTS)) / 127;
+        float id = cr_fit_inverse(d);
+        cr_fit_store_f16(block, d);
+        for (size_t j = 0; j < WEIGHTS; j++)
+            block[2 + j] = (uint8_t)(int)roundf(x[j] * id);
     }
 }

@@ -9,7 +9,7 @@
  *     weights 0-159      digit r of a[l] is weight 32 r + l            r = 0..4
  *     weights 160-239    digit r of b[l] is weight 160 + 16 r + l      r = 0..4
  *     weights 240-255    digit r of c[l] is weight 240 + 4 r + l       r = 0..3 */
-#include "tensor/type.h"
+#include "tensor/fit.h"
 
 enum { WEIGHTS = 256, BYTES = 54 };
 
@@ -32,5 +32,29 @@ void cr_dequantize_TQ1_0(const void *src, float *dst, size_t n)
         put_digits(dst + i, block, 32, 5, d);
         put_digits(dst + i + 160, block + 32, 16, 5, d);
         put_digits(dst + i + 240, block + 48, 4, 4, d);
+    }
+}
+
+/* The byte whose digits are q[0], q[stride], ... */
+static uint8_t pack_digits(const int8_t *q, size_t stride, int n_digits)
+{
+    int number = 0;
+    for (int r = 0; r < 5; r++)
+        number = number * 3 + (r < n_digits ? q[(size_t)r * stride] + 1 : 0);
+    return (uint8_t)((number * 256 + 242) / 243);
+}
+
+void cr_quantize_TQ1_0(const float *src, void *dst, size_t n)
+{
+    uint8_t *block = dst;
+    for (size_t i = 0; i < n; i += WEIGHTS, block += BYTES) {
+        int8_t q[WEIGHTS];
+        cr_fit_store_f16(block + 52, cr_fit_ternary(src + i, q));
+        for (size_t l = 0; l < 32; l++)
+            block[l] = pack_digits(q + l, 32, 5);
+        for (size_t l = 0; l < 16; l++)
+            block[32 + l] = pack_digits(q + 160 + l, 16, 5);
+        for (size_t l = 0; l < 4; l++)
+            block[48 + l] = pack_digits(q + 240 + l, 4, 4);
     }
 }

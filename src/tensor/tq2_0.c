@@ -6,7 +6,7 @@
  *
  * q comes in two runs of 32 bytes, 128 weights each. Weight 32 r + l of a run (row r = 0..3,
  * l = 0..31) is in byte l, bits 2r and 2r + 1. */
-#include "tensor/type.h"
+#include "tensor/fit.h"
 
 enum { WEIGHTS = 256, BYTES = 66 };
 
@@ -21,5 +21,17 @@ void cr_dequantize_TQ2_0(const void *src, float *dst, size_t n)
             for (size_t l = 0; l < 32; l++)
                 out[l] = d * (float)((q[l] >> 2 * (row % 4) & 3) - 1);
         }
+    }
+}
+
+void cr_quantize_TQ2_0(const float *src, void *dst, size_t n)
+{
+    uint8_t *block = dst;
+    for (size_t i = 0; i < n; i += WEIGHTS, block += BYTES) {
+        int8_t q[WEIGHTS];
+        cr_fit_store_f16(block + 64, cr_fit_ternary(src + i, q));
+        memset(block, 0, 64);
+        for (size_t k = 0; k < WEIGHTS; k++)
+            block[k / 128 * 32 + k % 32] |= (uint8_t)((q[k] + 1) << k % 128 / 32 * 2);
     }
 }

@@ -7,7 +7,8 @@
 #include <string.h>
 
 static const cr_type_info types[CR_TYPE_COUNT] = {
-#define TYPE(name, id, weights, bytes) { #name, id, weights, bytes, cr_dequantize_##name },
+#define TYPE(name, id, weights, bytes, quantize)                                                   \
+    { #name, id, weights, bytes, cr_dequantize_##name, quantize },
 #include "tensor/type.def"
 #undef TYPE
 };

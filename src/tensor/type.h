@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 typedef enum cr_type {
-#define TYPE(name, id, weights, bytes) CR_TYPE_##name,
+#define TYPE(name, id, weights, bytes, quantize) CR_TYPE_##name,
 #include "tensor/type.def"
 #undef TYPE
     CR_TYPE_COUNT
@@ -22,7 +22,13 @@ typedef struct cr_type_info {
     int block_bytes;
     /* n is a multiple of `weights`. src may have any alignment. */
     void (*dequantize)(const void *src, float *dst, size_t n);
+    /* The blocks of n finite weights of at most CR_QUANTIZE_MAX in size; NULL where the type cannot
+     * be made without more knowledge of them. dst may have any alignment. */
+    void (*quantize)(const float *src, void *dst, size_t n);
 } cr_type_info;
+
+/* The largest half: what scales, and F16 itself, can hold. F32 and BF16 take any float. */
+#define CR_QUANTIZE_MAX 65504.0f
 
 const cr_type_info *cr_type_get(cr_type type);
 /* The type with that GGUF id, or CR_TYPE_COUNT. */
@@ -40,12 +46,14 @@ static inline size_t cr_type_bytes(const cr_type_info *info, size_t n)
 float cr_f16_to_f32(uint16_t h);
 uint16_t cr_f32_to_f16(float f);
 float cr_bf16_to_f32(uint16_t b);
+uint16_t cr_f32_to_bf16(float f);
 
 /* What the nibbles of IQ4_NL and IQ4_XS stand for. */
 extern const int8_t cr_iq4_levels[16];
 
-#define TYPE(name, id, weights, bytes)                                                             \
-    void cr_dequantize_##name(const void *src, float *dst, size_t n);
+#define TYPE(name, id, weights, bytes, quantize)                                                   \
+    void cr_dequantize_##name(const void *src, float *dst, size_t n);                              \
+    void cr_quantize_##name(const float *src, void *dst, size_t n);
 #include "tensor/type.def"
 #undef TYPE
 

@@ -36,7 +36,7 @@ enum {
 
 /* All of them: a type without kernels fails test_table_is_full. */
 static const cr_type types[] = {
-#define TYPE(name, id, weights, bytes) CR_TYPE_##name,
+#define TYPE(name, id, weights, bytes, quantize) CR_TYPE_##name,
 #include "tensor/type.def"
 #undef TYPE
 };
