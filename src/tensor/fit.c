@@ -290,21 +290,28 @@ static affine affine_refit(const float *x, size_t n, affine a, float hi)
 
 static affine fit_affine(const float *x, size_t n, float hi)
 {
-    enum { N_STARTS = 8, REFITS = 2 };
+    enum { N_STARTS = 6, REFITS = 3 };
     float min = fminf(cr_fit_min(x, n), 0), range = cr_fit_max(x, n) - min;
     affine best = { .step = 0, .base = -min };
     if (range <= 0)
         return best;
     float least = INFINITY;
     for (int k = -N_STARTS; k <= N_STARTS; k++) {
-        affine a = { .step = range / (hi + 0.1f * (float)k), .base = -min };
-        for (int refit = 0; refit < REFITS; refit++)
-            a = affine_refit(x, n, a, hi);
+        affine start = { .step = range / (hi + 0.13f * (float)k), .base = -min };
+        affine a = affine_refit(x, n, start, hi);
         float error = affine_error(x, n, a, hi);
         if (error < least) {
             least = error;
             best = a;
         }
+    }
+    for (int refit = 0; refit < REFITS; refit++) {
+        affine a = affine_refit(x, n, best, hi);
+        float error = affine_error(x, n, a, hi);
+        if (error >= least)
+            break;
+        least = error;
+        best = a;
     }
     return best;
 }

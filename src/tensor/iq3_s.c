@@ -102,12 +102,15 @@ static void correlate(const uint16_t near[LATTICE], const float *x, float step, 
     }
 }
 
+/* Starts that put the largest weight at a low level are for groups that hardly vary. */
 static float fit_group(const uint16_t near[LATTICE], const float *x)
 {
+    enum { N_LOW = 4, N_STARTS = N_LOW + 17 };
     float extreme = cr_fit_extreme(x, GROUP), best = 0, step = 0;
-    for (int k = -8; k <= 8; k++) {
+    for (int k = 0; k < N_STARTS; k++) {
+        float level = k < N_LOW ? (float)(1 + 2 * k) : 8 + 0.75f * (float)(k - N_LOW);
         float xg, gg;
-        correlate(near, x, extreme / (14 + 0.75f * (float)k), &xg, &gg);
+        correlate(near, x, extreme / level, &xg, &gg);
         if (xg * xg > best * gg) {
             best = xg * xg / gg;
             step = xg / gg;
