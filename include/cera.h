@@ -648,6 +648,26 @@ CERA_API cera_status cera_quantize(const cera_source *source, const char *path, 
 /* The names of the types that cera_quantize takes, by index; NULL behind the last. */
 CERA_API const char *cera_quantize_type(size_t i);
 
+/* ---- converting: from a folder of Hugging Face's to a GGUF file --------------------------- */
+
+typedef struct cera_convert_options {
+    size_t size;
+    const cera_host *host; /* as in cera_quantize_options, like the members without a comment */
+    int n_threads;
+    const char *pre; /* name of the pre-tokenizer; NULL: found by its regular expression */
+    int (*on_progress)(void *user, uint64_t done, uint64_t total);
+    void *user;
+} cera_convert_options;
+CERA_API void cera_convert_options_init(cera_convert_options *options);
+
+/* Writes a GGUF file of a folder with config.json, model.safetensors (or its index and parts) and
+ * tokenizer.model or tokenizer.json. type: F32, F16, BF16 or Q8_0, for matrices; all else is F32. The
+ * file appears when it is complete, as with cera_quantize. Fails with CERA_E_UNSUPPORTED naming an
+ * architecture, tensor or tokenizer that is not known, CERA_E_FORMAT naming what is malformed. */
+CERA_API cera_status cera_convert(const char *folder, const char *path, const char *type,
+                                  const cera_convert_options *options,
+                                  cera_quantize_summary *summary, cera_error *err);
+
 /* ---- processor --------------------------------------------------------------------------- */
 
 typedef struct cera_cpu_info {

@@ -31,9 +31,10 @@ const command_row command_table[CMD_COUNT] = {
 #define WITH_TEXT (WITH_ENGINE | ON(TOKENIZE))
 #define WITH_RUNTIME (WITH_ENGINE | ON(BENCH))
 #define WITH_MODEL (WITH_TEXT | ON(INSPECT) | ON(BENCH) | ON(TEMPLATE))
+#define WITH_MAKE (ON(QUANTIZE) | ON(CONVERT))
 #define WITH_JSON                                                                                  \
     (ON(INSPECT) | ON(TOKENIZE) | ON(TEMPLATE) | ON(LOGITS) | ON(EMBED) | ON(PERPLEXITY) |         \
-     ON(CPU) | ON(BENCH) | ON(QUANTIZE))
+     ON(CPU) | ON(BENCH) | WITH_MAKE)
 #define WITH_FORMAT (WITH_JSON | ON(RUN) | ON(VERSION) | ON(HELP) | ON(COMPLETION))
 #define EVERYWHERE ~0u
 #define REPEAT OPTION_REPEAT

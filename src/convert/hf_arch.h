@@ -1,0 +1,49 @@
+/* What Hugging Face calls things, architecture by architecture, and what GGUF calls them. */
+#ifndef CR_HF_ARCH_H
+#define CR_HF_ARCH_H
+
+#include "convert/folder.h"
+
+/* What is done to the values of a tensor besides changing its type. */
+typedef enum cr_hf_change {
+    CR_HF_AS_IS,
+    CR_HF_PAIRS_Q, /* rows of a head from halves to pairs, as rotation in pairs wants them */
+    CR_HF_PAIRS_K,
+    CR_HF_PLUS_ONE, /* norms that scale by 1 + weight */
+    CR_HF_SQUEEZE,  /* [n][1][k] -> [n][k] */
+} cr_hf_change;
+
+typedef struct cr_hf_arch cr_hf_arch;
+
+/* By the first of config.json's "architectures"; NULL when it is not known. */
+const cr_hf_arch *cr_hf_find(cr_str name);
+/* general.architecture */
+const char *cr_hf_name(const cr_hf_arch *arch);
+/* Whether texts get no blank before them. */
+bool cr_hf_no_space_prefix(const cr_hf_arch *arch);
+
+/* The keys below "<architecture>.". Fails with CERA_E_FORMAT naming the member that is missing. */
+cera_status cr_hf_put_keys(const cr_hf_arch *arch, const cr_folder *folder, cr_gguf_writer *w,
+                           cera_error *err);
+
+/* GGUF's name for a tensor, into out[room]; false when it is not known. *change: see above.
+ * *skip: the tensor has no place in a GGUF file. */
+bool cr_hf_tensor_name(const cr_hf_arch *arch, cr_str name, char *out, size_t room,
+                       cr_hf_change *change, bool *skip);
+
+/* A tensor that is computed from config.json: the factors of scaled rotations. */
+enum { CR_HF_MAX_EXTRA = 2, CR_HF_MAX_FACTORS = 1024 };
+typedef struct cr_hf_extra {
+    const char *name;
+    size_t n;
+    float values[CR_HF_MAX_FACTORS];
+} cr_hf_extra;
+cera_status cr_hf_extra_tensors(const cr_hf_arch *arch, const cr_folder *folder, cr_hf_extra *out,
+                                size_t *n, cera_error *err);
+
+typedef struct cr_hf_heads {
+    uint32_t n_head, n_head_kv;
+} cr_hf_heads;
+cera_status cr_hf_heads_of(const cr_folder *folder, cr_hf_heads *out, cera_error *err);
+
+#endif

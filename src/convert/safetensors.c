@@ -1,0 +1,154 @@
+#include "convert/safetensors.h"
+
+#include "convert/json_read.h"
+
+enum { MAX_HEADER = 100 << 20, MAX_RANK = CR_GGUF_MAX_DIMS };
+
+static const struct {
+    const char *name;
+    cr_type type;
+    unsigned bytes;
+} dtypes[] = {
+    { "F32", CR_TYPE_F32, 4 },    { "F16", CR_TYPE_F16, 2 },       { "BF16", CR_TYPE_BF16, 2 },
+    { "F64", CR_TYPE_COUNT, 8 },  { "I64", CR_TYPE_COUNT, 8 },     { "I32", CR_TYPE_COUNT, 4 },
+    { "I16", CR_TYPE_COUNT, 2 },  { "I8", CR_TYPE_COUNT, 1 },      { "U8", CR_TYPE_COUNT, 1 },
+    { "BOOL", CR_TYPE_COUNT, 1 }, { "U16", CR_TYPE_COUNT, 2 },     { "U32", CR_TYPE_COUNT, 4 },
+    { "U64", CR_TYPE_COUNT, 8 },  { "F8_E4M3", CR_TYPE_COUNT, 1 }, { "F8_E5M2", CR_TYPE_COUNT, 1 },
+};
+
+static uint64_t load_u64(const uint8_t *p)
+{
+    uint64_t value = 0;
+    for (int i = 7; i >= 0; i--)
+        value = value << 8 | p[i];
+    return value;
+}
+
+/* What one tensor's entry and messages about it need. */
+typedef struct source {
+    const uint8_t *data; /* [n_data] */
+    uint64_t n_data;
+    const char *path;
+} source;
+
+static cera_status read_shape(const json_t *shape, const char *name, const char *path,
+                              cr_tensor *out, uint64_t *n_elements, cera_error *err)
+{
+    size_t rank = json_array_size(shape);
+    if (!json_is_array(shape) || rank > MAX_RANK)
+        return cr_fail(err, CERA_E_FORMAT, "%s: %s: expected a shape of at most %d numbers", path,
+                       name, MAX_RANK);
+    out->n_dims = rank > 0 ? (int)rank : 1;
+    *n_elements = 1;
+    for (size_t i = 0; i < MAX_RANK; i++)
+        out->shape[i] = 1;
+    for (size_t i = 0; i < rank; i++) {
+        const json_t *item = json_array_get(shape, i);
+        json_int_t n = json_integer_value(item);
+        if (!json_is_integer(item) || n < 1 || (uint64_t)n > (UINT64_MAX >> 4) / *n_elements)
+            return cr_fail(err, CERA_E_FORMAT, "%s: %s: dimension %zu: expected a size, found %lld",
+                           path, name, i, (long long)n);
+        out->shape[rank - 1 - i] = (uint64_t)n;
+        *n_elements *= (uint64_t)n;
+    }
+    return CERA_OK;
+}
+
+static cera_status read_entry(const source *from, const json_t *entry, cr_tensor *out,
+                              cera_error *err)
+{
+    const char *name = out->name.data;
+    cr_str dtype = cr_json_str(entry, "dtype");
+    size_t k = 0;
+    while (k < CR_COUNT(dtypes) && !cr_str_is(dtype, dtypes[k].name))
+        k++;
+    if (k == CR_COUNT(dtypes))
+        return cr_fail(err, CERA_E_FORMAT, "%s: %s: expected a known dtype, found \"%.*s\"",
+                       from->path, name, (int)CR_MIN(dtype.size, (size_t)32), dtype.data);
+    uint64_t n_elements = 0;
+    CR_TRY(read_shape(json_object_get(entry, "shape"), name, from->path, out, &n_elements, err));
+
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    json_int_t begin = json_integer_value(json_array_get(offsets, 0));
+    json_int_t end = json_integer_value(json_array_get(offsets, 1));
+    if (json_array_size(offsets) != 2 || begin < 0 || end < begin || (uint64_t)end > from->n_data)
+        return cr_fail(
+            err, CERA_E_FORMAT,
+            "%s: %s: data_offsets: expected two in order, up to %llu, found %lld and %lld",
+            from->path, name, (unsigned long long)from->n_data, (long long)begin, (long long)end);
+    if ((uint64_t)(end - begin) != n_elements * dtypes[k].bytes)
+        return cr_fail(err, CERA_E_FORMAT, "%s: %s: expected %llu bytes for its shape, found %lld",
+                       from->path, name, (unsigned long long)(n_elements * dtypes[k].bytes),
+                       (long long)(end - begin));
+    out->type = dtypes[k].type;
+    if (out->type != CR_TYPE_COUNT) {
+        out->type_id = cr_type_get(out->type)->id;
+        out->offset = (uint64_t)begin;
+        out->size = (size_t)(end - begin);
+        out->data = from->data + begin;
+    }
+    return CERA_OK;
+}
+
+static cera_status read_header(cr_safetensors *file, cr_arena *arena, const source *from,
+                               json_t *header, cera_error *err)
+{
+    file->tensors = cr_arena_array(arena, json_object_size(header) + 1, sizeof *file->tensors);
+    if (file->tensors == NULL)
+        return cr_fail_nomem(err, 0, from->path);
+    const char *name;
+    json_t *entry;
+    json_object_foreach (header, name, entry) {
+        if (strcmp(name, "__metadata__") == 0)
+            continue;
+        cr_tensor *t = &file->tensors[file->n_tensors];
+        size_t n = strlen(name);
+        if (n > CR_GGUF_MAX_NAME)
+            return cr_fail(err, CERA_E_LIMIT,
+                           "%s: a tensor's name has %zu bytes, expected at most %d", from->path, n,
+                           CR_GGUF_MAX_NAME);
+        t->name = (cr_str){ cr_arena_copy(arena, name, n), n };
+        if (t->name.data == NULL)
+            return cr_fail_nomem(err, n, from->path);
+        CR_TRY(read_entry(from, entry, t, err));
+        file->n_tensors++;
+    }
+    return CERA_OK;
+}
+
+cera_status cr_safetensors_parse(cr_safetensors *file, cr_arena *arena, const void *bytes, size_t n,
+                                 const char *path, cera_error *err)
+{
+    const uint8_t *p = bytes;
+    file->tensors = NULL;
+    file->n_tensors = 0;
+    if (n < 8)
+        return cr_fail(err, CERA_E_FORMAT, "%s: expected at least 8 bytes, found %zu", path, n);
+    uint64_t n_header = load_u64(p);
+    if (n_header > n - 8 || n_header > MAX_HEADER)
+        return cr_fail(err, CERA_E_FORMAT, "%s: expected a header of at most %zu bytes, found %llu",
+                       path, CR_MIN(n - 8, (size_t)MAX_HEADER), (unsigned long long)n_header);
+    json_t *header;
+    CR_TRY(cr_json_parse(p + 8, (size_t)n_header, path, &header, err));
+    source from = { p + 8 + n_header, n - 8 - n_header, path };
+    cera_status status = read_header(file, arena, &from, header, err);
+    json_decref(header);
+    return status;
+}
+
+cera_status cr_safetensors_open(cr_safetensors *file, cr_arena *arena, const char *path,
+                                cera_error *err)
+{
+    CR_TRY(cr_view_open(&file->view, arena->host, path, UINT64_MAX, err));
+    cera_status status =
+        cr_safetensors_parse(file, arena, file->view.bytes, file->view.n_bytes, path, err);
+    if (status != CERA_OK)
+        cr_safetensors_close(file);
+    return status;
+}
+
+void cr_safetensors_close(cr_safetensors *file)
+{
+    cr_view_done(&file->view);
+    file->n_tensors = 0;
+}

@@ -1,0 +1,230 @@
+"""cera convert: a folder written here by hand, against what each value should become."""
+import json
+import os
+import struct
+import tempfile
+import unittest
+
+from program import DATA, cera
+
+N_EMBD, N_HEAD, N_HEAD_KV, HEAD, N_FF, N_VOCAB = 8, 2, 1, 4, 12, 1024
+
+
+def counting(n, begin=0):
+    """Numbers that bfloat16 and half precision hold exactly."""
+    return [float((begin + i) % 64) / 8 for i in range(n)]
+
+
+def bf16(values):
+    return b"".join(struct.pack("<f", v)[2:] for v in values)
+
+
+def f32(values):
+    return struct.pack("<%df" % len(values), *values)
+
+
+class Folder:
+    """What Hugging Face would save: tensors in the order given, one file each when `split`."""
+
+    def __init__(self, path, architecture, tensors, config=None, split=False):
+        self.path, self.tensors = path, tensors
+        os.makedirs(path, exist_ok=True)
+        full = {"architectures": [architecture], "num_hidden_layers": 1, "hidden_size": N_EMBD,
+                "intermediate_size": N_FF, "num_attention_heads": N_HEAD,
+                "num_key_value_heads": N_HEAD_KV, "max_position_embeddings": 64,
+                "vocab_size": N_VOCAB, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+                "bos_token_id": 1, "eos_token_id": [2, 4]}
+        full.update(config or {})
+        self.write("config.json", full)
+        with open(os.path.join(DATA, "tiny.tokenizer.json"), encoding="utf-8") as f:
+            self.write("tokenizer.json", json.load(f))
+        self.write("tokenizer_config.json", {"add_bos_token": True, "chat_template": "{{x}}",
+                                             "model_max_length": 10**30,
+                                             "pad_token": "<|pad|>"})
+        if split:
+            files = {name: "part-%d.safetensors" % i for i, name in enumerate(tensors)}
+            for name, file in files.items():
+                self.save(file, {name: tensors[name]})
+            self.write("model.safetensors.index.json", {"weight_map": files})
+        else:
+            self.save("model.safetensors", tensors)
+
+    def write(self, name, value):
+        with open(os.path.join(self.path, name), "w", encoding="utf-8") as f:
+            json.dump(value, f)
+
+    def save(self, file, tensors):
+        header, data = {"__metadata__": {"format": "pt"}}, b""
+        for name, (dtype, shape, values) in tensors.items():
+            raw = (bf16 if dtype == "BF16" else f32)(values)
+            header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+            data += raw
+        text = json.dumps(header).encode()
+        with open(os.path.join(self.path, file), "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def llama(dtype="F32"):
+    layer = "model.layers.0."
+    shapes = {"model.embed_tokens.weight": [N_VOCAB, N_EMBD], "model.norm.weight": [N_EMBD],
+              layer + "input_layernorm.weight": [N_EMBD],
+              layer + "post_attention_layernorm.weight": [N_EMBD],
+              layer + "self_attn.q_proj.weight": [N_HEAD * HEAD, N_EMBD],
+              layer + "self_attn.k_proj.weight": [N_HEAD_KV * HEAD, N_EMBD],
+              layer + "self_attn.v_proj.weight": [N_HEAD_KV * HEAD, N_EMBD],
+              layer + "self_attn.o_proj.weight": [N_EMBD, N_HEAD * HEAD],
+              layer + "mlp.gate_proj.weight": [N_FF, N_EMBD],
+              layer + "mlp.up_proj.weight": [N_FF, N_EMBD],
+              layer + "mlp.down_proj.weight": [N_EMBD, N_FF]}
+    out = {}
+    for k, (name, shape) in enumerate(shapes.items()):
+        n = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        out[name] = (dtype, shape, counting(n, k))
+    return out
+
+
+class Convert(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = folder.name
+        self.path = os.path.join(self.root, "My Model")
+        self.out = os.path.join(self.root, "out.gguf")
+
+    def convert(self, *args):
+        result = cera("convert", self.path, self.out, *args)
+        self.assertEqual(result.code, 0, result)
+        return cera("inspect", self.out, "--json").json
+
+    def values(self, info, name):
+        """The floats of an F32 tensor."""
+        tensor = next(t for t in info["tensors"] if t["name"] == name)
+        self.assertEqual(tensor["type"], "F32")
+        n = 1
+        for d in tensor["shape"]:
+            n *= d
+        with open(self.out, "rb") as f:
+            f.seek(tensor["offset"])
+            return list(struct.unpack("<%df" % n, f.read(4 * n)))
+
+    def test_llama(self):
+        tensors = llama()
+        Folder(self.path, "LlamaForCausalLM", tensors)
+        info = self.convert("F32")
+        meta = info["meta"]
+        for key, value in {"general.architecture": "llama", "general.name": "My Model",
+                           "llama.block_count": 1, "llama.context_length": 64,
+                           "llama.embedding_length": 8, "llama.feed_forward_length": 12,
+                           "llama.attention.head_count": 2, "llama.attention.head_count_kv": 1,
+                           "llama.rope.dimension_count": 4, "llama.rope.freq_base": 10000,
+                           "llama.vocab_size": 1024, "tokenizer.ggml.model": "gpt2",
+                           "tokenizer.ggml.pre": "llama-bpe", "tokenizer.ggml.bos_token_id": 1,
+                           "tokenizer.ggml.eos_token_id": 2, "tokenizer.ggml.padding_token_id": 0,
+                           "tokenizer.ggml.add_bos_token": True,
+                           "tokenizer.chat_template": "{{x}}"}.items():
+            self.assertEqual(meta.get(key), value, key)
+        shape = next(t["shape"] for t in info["tensors"] if t["name"] == "blk.0.ffn_down.weight")
+        self.assertEqual(shape, [N_FF, N_EMBD])
+        self.assertEqual(self.values(info, "blk.0.attn_v.weight"),
+                         tensors["model.layers.0.self_attn.v_proj.weight"][2])
+        # Heads of four rows: halves (0, 1 and 2, 3) become pairs (0, 2 and 1, 3).
+        q = tensors["model.layers.0.self_attn.q_proj.weight"][2]
+        rows = [q[i:i + N_EMBD] for i in range(0, len(q), N_EMBD)]
+        expected = [rows[i] for i in (0, 2, 1, 3, 4, 6, 5, 7)]
+        self.assertEqual(self.values(info, "blk.0.attn_q.weight"), sum(expected, []))
+        self.assertEqual(len(self.values(info, "output_norm.weight")), N_EMBD)
+
+    def test_the_result_runs_and_splits_make_no_difference(self):
+        Folder(self.path, "LlamaForCausalLM", llama("BF16"))
+        self.convert("F16")
+        with open(self.out, "rb") as f:
+            whole = f.read()
+        result = cera("logits", self.out, "-p", "Hello", "--json")
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual(len(result.json), N_VOCAB)
+        Folder(self.path, "LlamaForCausalLM", llama("BF16"), split=True)
+        os.remove(os.path.join(self.path, "model.safetensors"))
+        self.convert("F16")
+        with open(self.out, "rb") as f:
+            self.assertEqual(f.read(), whole)
+
+    def test_tokens_are_those_of_the_tokenizer(self):
+        Folder(self.path, "LlamaForCausalLM", llama())
+        self.convert("F32")
+        text = "Once upon a time, there were 1234 caf\u00e9s.  \n\n"
+        ids = cera("tokenize", self.out, "-t", text, "--no-bos").out
+        self.assertEqual(ids, cera("tokenize", "builtin:tiny", "-t", text, "--no-bos").out)
+
+    def test_gemma_norms_and_pre(self):
+        tensors = {k: v for k, v in llama().items() if "proj" not in k}
+        Folder(self.path, "Gemma2ForCausalLM", tensors,
+               {"head_dim": 4, "sliding_window": 16, "attn_logit_softcapping": 50,
+                "final_logit_softcapping": 30.0})
+        info = self.convert("F32", "--pre", "gpt-2")
+        self.assertEqual(info["meta"]["tokenizer.ggml.pre"], "gpt-2")
+        self.assertEqual(info["meta"]["gemma2.attn_logit_softcapping"], 50)
+        self.assertEqual(info["meta"]["gemma2.attention.key_length"], 4)
+        self.assertEqual(self.values(info, "output_norm.weight"),
+                         [v + 1 for v in tensors["model.norm.weight"][2]])
+
+    def test_scaled_rotations(self):
+        """The factors of Llama 3.1, as its paper's code has them."""
+        Folder(self.path, "LlamaForCausalLM", llama(),
+               {"head_dim": 8, "num_attention_heads": 1,
+                "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                                 "high_freq_factor": 4.0, "original_max_position_embeddings": 64}})
+        info = self.convert("F32")
+        expected = []
+        for i in range(4):
+            wavelength = 2 * 3.141592653589793 * 10000.0 ** (i / 4)
+            blend = (64 / wavelength - 1) / 3
+            expected.append(1 if 64 / wavelength > 4 else 8 if 64 / wavelength < 1 else
+                            1 / ((1 - blend) / 8 + blend))
+        found = self.values(info, "rope_freqs.weight")
+        self.assertEqual(len(found), 4)
+        for a, b in zip(found, expected):
+            self.assertAlmostEqual(a, b, places=6)
+
+    def refused(self, code, *words):
+        result = cera("convert", self.path, self.out, "F16")
+        self.assertEqual(result.code, code, result)
+        for word in words:
+            self.assertIn(word, result.err)
+        self.assertEqual(sorted(os.listdir(self.root)), ["My Model"])
+
+    def test_refusals(self):
+        Folder(self.path, "BertModel", llama())
+        self.refused(3, 'found "BertModel"')
+        Folder(self.path, "LlamaForCausalLM", {**llama(), "model.layers.0.extra.weight": ("F32", [1], [1.0])})
+        self.refused(3, "model.layers.0.extra.weight")
+        Folder(self.path, "LlamaForCausalLM", llama(), {"num_hidden_layers": None})
+        self.refused(3, "num_hidden_layers")
+        Folder(self.path, "LlamaForCausalLM", llama(), {"rope_scaling": {"type": "odd"}})
+        self.refused(3, 'found "odd"')
+        Folder(self.path, "LlamaForCausalLM", llama(), {"num_attention_heads": 3})
+        self.refused(3, "attn_q.weight")
+        folder = Folder(self.path, "LlamaForCausalLM", llama())
+        folder.write("model.safetensors.index.json", {"weight_map": {"a": "../model.safetensors"}})
+        self.refused(3, "expected the name of a file")
+        os.remove(os.path.join(self.path, "model.safetensors.index.json"))
+        with open(os.path.join(self.path, "tokenizer.json"), encoding="utf-8") as f:
+            tokenizer = json.load(f)
+        tokenizer["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "x"
+        folder.write("tokenizer.json", tokenizer)
+        self.refused(3, "pre_tokenizer", "--pre NAME")
+        with open(os.path.join(self.path, "model.safetensors"), "r+b") as f:
+            f.truncate(3000)
+        self.refused(3, "data_offsets")
+        os.remove(os.path.join(self.path, "model.safetensors"))
+        self.refused(1, "no such file")
+
+    def test_usage(self):
+        Folder(self.path, "LlamaForCausalLM", llama())
+        result = cera("convert", self.path, self.out, "Q4_K_M")
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("expected F32, F16, BF16 or Q8_0", result.err)
+        self.assertEqual(cera("convert", self.path).code, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
