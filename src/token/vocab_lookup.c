@@ -134,3 +134,11 @@ bool cr_vocab_is_control(const cr_vocab *vocab, int32_t id)
 {
     return is_id(vocab, id) && cr_vocab_type(vocab, (size_t)id) == CR_TOKEN_CONTROL;
 }
+
+bool cr_vocab_is_text(const cr_vocab *vocab, int32_t id)
+{
+    if (!is_id(vocab, id) || cr_vocab_bytes(vocab, (size_t)id).size == 0)
+        return false;
+    int type = cr_vocab_type(vocab, (size_t)id);
+    return type == CR_TOKEN_NORMAL || type == CR_TOKEN_USER || type == CR_TOKEN_BYTE;
+}
