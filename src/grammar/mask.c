@@ -1,11 +1,12 @@
 /* Masks: which tokens a state allows.
  *
  * A walk over the tree of tokens steps from state to state and leaves out the subtree of every byte
- * that leads nowhere. Two things keep it short:
+ * that leads nowhere. Three things keep it short:
  *
  * - Where every plain character leads to the same state (inside a string), up to `run` of them in a
  *   row, the plain tokens of at most `run` characters are taken as one set, and the walk looks only
  *   at the longer ones and at the tokens that are not plain.
+ * - Where each letter leads back to the same state, a subtree that has letters only is taken whole.
  * - Readers mostly share all but the top of their stacks. The walk is done with what they share
  *   cut off ("open"), and its result serves every place with the same top, at any depth; where a
  *   reader came to the end of the known part, the walk notes the node of the tree, and goes on from
@@ -39,7 +40,7 @@ typedef struct byte_path {
 static const byte_path plain_paths[] = {
     { 1, { 0x20 }, { 0x21 } },
     { 1, { 0x23 }, { 0x5b } },
-    { 1, { 0x5d }, { 0x7f } },
+    { 1, { 0x5d }, { 0x7e } },
     { 2, { 0xc2, 0x80 }, { 0xdf, 0xbf } },
     { 3, { 0xe0, 0xa0, 0x80 }, { 0xe0, 0xbf, 0xbf } },
     { 3, { 0xe1, 0x80, 0x80 }, { 0xec, 0xbf, 0xbf } },
@@ -126,6 +127,24 @@ static bool find_run(cr_matcher *m, uint32_t state)
 
 /* ---- walking ----------------------------------------------------------------------------- */
 
+/* Whether each letter leads from the state back to it; false, too, when there is no room to say. */
+static bool loops_on_letters(cr_matcher *m, uint32_t state)
+{
+    cr_state *s = &m->states[state];
+    if (s->letters != CR_RUN_UNKNOWN)
+        return s->letters != 0;
+    bool loops = true;
+    for (int i = 0; i < 52 && loops; i++) {
+        uint8_t letter = (uint8_t)(i < 26 ? 'a' + i : 'A' + i - 26);
+        uint32_t next = cr_matcher_next(m, state, letter);
+        loops = next == state;
+        if (next == CR_STATE_FULL)
+            return false;
+    }
+    s->letters = loops ? 1 : 0;
+    return loops;
+}
+
 typedef struct walk {
     uint64_t *bits;
     cr_mask *notes; /* where escapes are noted; NULL: the stacks are whole */
@@ -142,7 +161,7 @@ static bool walk_nodes(cr_matcher *m, uint32_t from, uint32_t to, uint32_t run, 
     size_t n_classes = m->a->n_classes;
     for (uint32_t i = from; i < to;) {
         const cr_trie_node *node = &t->nodes[i];
-        if (node->longest <= run && run > 0 && i < t->others) {
+        if (run > 0 && (node->longest & ~CR_ALL_LETTERS) <= run) {
             i += node->skip;
             continue;
         }
@@ -157,14 +176,21 @@ static bool walk_nodes(cr_matcher *m, uint32_t from, uint32_t to, uint32_t run, 
             i += node->skip;
             continue;
         }
+        bool note = w->notes && m->states[state].escapes && node->skip > 1;
+        if ((node->longest & CR_ALL_LETTERS) != 0 && node->skip > 1 && !note &&
+            loops_on_letters(m, state)) {
+            for (uint32_t end = i + node->skip; i < end; i++)
+                cr_trie_take(t, t->nodes[i].token, w->bits);
+            continue;
+        }
         m->path[node->depth] = state;
         cr_trie_take(t, node->token, w->bits);
-        if (w->notes && m->states[state].escapes && node->skip > 1) {
-            if (w->notes->n_escapes == CR_MAX_ESCAPES)
-                w->too_many = true;
-            else
-                w->notes->escapes[w->notes->n_escapes++] = i;
+        if (note && w->notes->n_escapes == CR_MAX_ESCAPES) {
+            w->too_many = true;
+            return true;
         }
+        if (note)
+            w->notes->escapes[w->notes->n_escapes++] = i;
         i++;
     }
     return true;
@@ -184,7 +210,7 @@ static bool walk_all(cr_matcher *m, uint32_t state, walk *w)
     }
     m->path[0] = state;
     return (run == CR_PLAIN_MAX || walk_nodes(m, 1, t->others, run, w)) &&
-           walk_nodes(m, t->others, t->n_nodes, 0, w);
+           (w->too_many || walk_nodes(m, t->others, t->n_nodes, 0, w));
 }
 
 /* ---- cutting the shared part off --------------------------------------------------------- */

@@ -210,6 +210,7 @@ static uint32_t intern(cr_matcher *m, const cr_reader *readers, uint32_t n, bool
         .may_end = may_end,
         .escapes = escapes,
         .run = CR_RUN_UNKNOWN,
+        .letters = CR_RUN_UNKNOWN,
         .mask = CR_NO_MASK,
         .local = CR_NO_MASK,
     };

@@ -31,6 +31,7 @@ typedef struct cr_state {
     bool may_end;      /* a reader has come to the end */
     bool escapes;      /* a reader has come to the end of what is known */
     uint8_t run;       /* how many plain characters all lead on alike; CR_RUN_UNKNOWN */
+    uint8_t letters;   /* whether each letter leads back here; CR_RUN_UNKNOWN */
     uint16_t mask;     /* in masks[], CR_NO_MASK */
     uint16_t local;    /* the same for the mask without what lies beyond an open stack */
 } cr_state;

@@ -14,7 +14,8 @@ static uint32_t count_plain(cr_str piece)
     for (size_t at = 0; at < piece.size; n++) {
         uint32_t code;
         size_t length = cr_utf8_decode(piece.data + at, piece.size - at, &code);
-        if (length == 0 || code < 0x20 || code == '"' || code == '\\' || n == CR_PLAIN_MAX)
+        if (length == 0 || code < 0x20 || code == '"' || code == '\\' || code == 0x7f ||
+            n == CR_PLAIN_MAX)
             return 0;
         at += length;
     }
@@ -77,6 +78,18 @@ static size_t n_shared(const cr_token_table *t, const entry *sorted, size_t i)
                          cr_vocab_piece(t->vocab, (int32_t)sorted[i].id));
 }
 
+static bool is_letter(uint8_t byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+}
+
+/* What a parent knows from its child: the longest token, and whether all bytes are letters. */
+static uint8_t join(uint8_t parent, uint8_t child)
+{
+    uint8_t longest = CR_MAX(parent & ~CR_ALL_LETTERS & 0xff, child & ~CR_ALL_LETTERS & 0xff);
+    return (uint8_t)(longest | (parent & child & CR_ALL_LETTERS));
+}
+
 /* Closes the open nodes deeper than `depth`: path[d] is the open node at depth d. */
 static void close_nodes(cr_token_table *t, uint32_t *path, size_t from, size_t depth)
 {
@@ -85,7 +98,7 @@ static void close_nodes(cr_token_table *t, uint32_t *path, size_t from, size_t d
         node->skip = t->n_nodes - path[d];
         if (d > 1) {
             cr_trie_node *parent = &t->nodes[path[d - 1]];
-            parent->longest = CR_MAX(parent->longest, node->longest);
+            parent->longest = join(parent->longest, node->longest);
         }
     }
 }
@@ -95,9 +108,11 @@ static void add_token(cr_token_table *t, uint32_t *path, const entry *e, size_t 
     cr_str piece = cr_vocab_piece(t->vocab, (int32_t)e->id);
     for (size_t d = shared + 1; d <= piece.size; d++) {
         path[d] = t->n_nodes;
+        uint8_t byte = (uint8_t)piece.data[d - 1];
         t->nodes[t->n_nodes++] = (cr_trie_node){ .token = CR_NO_TOKEN,
                                                  .depth = (uint16_t)d,
-                                                 .byte = (uint8_t)piece.data[d - 1] };
+                                                 .byte = byte,
+                                                 .longest = is_letter(byte) ? CR_ALL_LETTERS : 0 };
     }
     cr_trie_node *last = &t->nodes[path[piece.size]];
     if (last->token != CR_NO_TOKEN) {
@@ -106,7 +121,7 @@ static void add_token(cr_token_table *t, uint32_t *path, const entry *e, size_t 
     } else {
         last->token = e->id;
     }
-    last->longest = (uint8_t)e->n_chars;
+    last->longest = join(last->longest, (uint8_t)(CR_ALL_LETTERS | e->n_chars));
     cr_bit_set(t->text, e->id);
     for (uint32_t n = CR_MAX(e->n_chars, 1u); e->n_chars > 0 && n <= CR_PLAIN_MAX; n++)
         cr_bit_set(t->plain[n], e->id);

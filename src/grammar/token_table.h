@@ -4,8 +4,8 @@
  *     nodes   0 root | tree of plain tokens | tree of the others
  *             in preorder: the first child follows its parent, and `skip` leads behind the subtree
  *
- * Plain tokens are whole characters that a JSON string has as they are (no quote, backslash or
- * control character), at most CR_PLAIN_MAX of them. Most tokens are plain, and most of what is
+ * Plain tokens are whole characters that a JSON string has as they are (no quote, backslash, control
+ * character or DEL), at most CR_PLAIN_MAX of them. Most tokens are plain, and most of what is
  * generated under a grammar are strings, where all plain tokens go: a set of bits. */
 #ifndef CR_TOKEN_TABLE_H
 #define CR_TOKEN_TABLE_H
@@ -15,13 +15,16 @@
 enum { CR_PLAIN_MAX = 16 };
 #define CR_NO_TOKEN UINT32_MAX
 #define CR_HAS_TWIN 0x80000000u
+#define CR_ALL_LETTERS 0x80u
 
 typedef struct cr_trie_node {
     uint32_t skip;  /* nodes in the subtree, this one too */
     uint32_t token; /* the one that ends here, CR_NO_TOKEN; with CR_HAS_TWIN: see twins */
     uint16_t depth; /* bytes from the root */
     uint8_t byte;
-    uint8_t longest; /* characters of the longest token below or here, in the plain tree */
+    /* Characters of the longest token below or here, in the plain tree; with CR_ALL_LETTERS where all
+     * bytes below and here are ASCII letters. */
+    uint8_t longest;
 } cr_trie_node;
 
 typedef struct cr_token_table {
