@@ -375,6 +375,69 @@ CERA_API void cera_template_free_rendering(const cera_template *tmpl, cera_rende
 CERA_API cera_status cera_vocab_encode_rendering(const cera_vocab *vocab,
                                                  const cera_rendering *rendering, int32_t **ids,
                                                  size_t *n_ids, cera_error *err);
+/* ---- grammar: what a text may be --------------------------------------------------------- */
+
+/* A language, compiled for a vocabulary: generations under it are texts of the language, to the
+ * byte. Immutable, reference counted, shared by threads. */
+typedef struct cera_grammar cera_grammar;
+
+typedef struct cera_grammar_options {
+    size_t size;
+    const cera_host *host; /* copied; NULL: the vocabulary's, or the default host without one */
+    /* The rest is for schemas. */
+    bool lenient;   /* leave out, with a warning in the log, what cannot be enforced */
+    bool any_order; /* properties in any order; default: in the order of the schema */
+    /* Between the tokens of JSON: nothing, one blank, or a newline and up to so many blanks behind it,
+     * 1 to 64; 0: nothing ever. Default 20. */
+    int max_blanks;
+} cera_grammar_options;
+CERA_API void cera_grammar_options_init(cera_grammar_options *options);
+
+/* From GBNF, the dialect of llama.cpp; docs/grammar.md has it. The first rule is "root". Errors name
+ * line, column and rule: CERA_E_FORMAT, or CERA_E_LIMIT for what is too large, or CERA_E_ARG for a
+ * token that the vocabulary lacks. vocab may be NULL, for matching text alone, and must live as
+ * long as the grammar is used. A rule that nothing uses is a warning in the log. */
+CERA_API cera_status cera_grammar_from_gbnf(const char *text, size_t n, const cera_vocab *vocab,
+                                            const cera_grammar_options *options, cera_grammar **out,
+                                            cera_error *err);
+
+/* From a JSON Schema (2020-12, and the older spellings of what it has). Every text of the grammar is
+ * valid JSON that the schema accepts; docs/grammar.md says which valid texts are left out. What
+ * cannot be enforced is refused with CERA_E_UNSUPPORTED, its keyword and the JSON pointer to it,
+ * unless options say `lenient`. A schema that nothing satisfies is refused, too. */
+CERA_API cera_status cera_grammar_from_schema(const char *text, size_t n, const cera_vocab *vocab,
+                                              const cera_grammar_options *options,
+                                              cera_grammar **out, cera_error *err);
+/* Another reference, and dropping one. */
+CERA_API cera_grammar *cera_grammar_retain(cera_grammar *grammar);
+CERA_API void cera_grammar_free(cera_grammar *grammar);
+/* The grammar as GBNF, *n bytes: as it was given, or what a schema became. */
+CERA_API const char *cera_grammar_text(const cera_grammar *grammar, size_t *n);
+
+/* A place in a text of the grammar, for samplers of one's own and for checking texts; a session has
+ * its own. One thread at a time. Making one allocates; nothing after that does. */
+typedef struct cera_grammar_state cera_grammar_state;
+CERA_API cera_status cera_grammar_state_new(cera_grammar *grammar, cera_grammar_state **out,
+                                            cera_error *err);
+CERA_API void cera_grammar_state_free(cera_grammar_state *state);
+/* Puts `to` where `from` is, both of one grammar: a fork, or the way back of a rewind. The cost
+ * depends on how deep rules are nested there, not on the length of the text. */
+CERA_API cera_status cera_grammar_state_set(cera_grammar_state *to, const cera_grammar_state *from,
+                                            cera_error *err);
+CERA_API cera_status cera_grammar_state_reset(cera_grammar_state *state, cera_error *err);
+/* Reads a token. CERA_E_ARG, and nothing has changed, when the grammar does not allow it here. */
+CERA_API cera_status cera_grammar_state_read(cera_grammar_state *state, int32_t id,
+                                             cera_error *err);
+/* Reads n bytes; on failure the state is behind the last byte that fits. */
+CERA_API cera_status cera_grammar_state_read_text(cera_grammar_state *state, const char *text,
+                                                  size_t n, cera_error *err);
+/* The tokens that may follow: bit id % 64 of (*bits)[id / 64]. End tokens are among them where the
+ * text may end. Valid until the next call on the state. */
+CERA_API cera_status cera_grammar_state_mask(cera_grammar_state *state, const uint64_t **bits,
+                                             cera_error *err);
+/* Whether the text may end here, and whether it must. */
+CERA_API bool cera_grammar_state_is_complete(const cera_grammar_state *state);
+CERA_API bool cera_grammar_state_is_at_end(const cera_grammar_state *state);
 
 /* ---- engine: a model opened on a device -------------------------------------------------- */
 
@@ -554,6 +617,11 @@ typedef struct cera_generate_options {
     const cera_logit_bias *bias; /* [n_bias] */
     size_t n_bias;               /* up to 1,024 */
     int n_logprobs;              /* alternatives in cera_token_info, up to 20; 0: none */
+    /* Only texts of this grammar, NULL: any. It is made for the engine's vocabulary. Its mask comes
+     * before everything else; end tokens are chosen only where the text may end, and where it must
+     * the generation ends by itself, with CERA_FINISH_STOP. When a generation was ended by anything
+     * else and nothing is appended, the next one with the same grammar goes on in the text. */
+    cera_grammar *grammar;
 } cera_generate_options;
 CERA_API void cera_generate_options_init(cera_generate_options *options);
 
@@ -595,6 +663,8 @@ typedef struct cera_summary {
     size_t n_prompt; /* tokens appended since the previous generation */
     size_t n_generated;
     double prompt_ms, generate_ms, first_token_ms; /* first token: from the call */
+    bool
+        is_unfinished; /* there was a grammar, and the text ended (or stopped) in the middle of it */
 } cera_summary;
 
 /* Generates until something ends it. Every token handed to the sink is part of the history (after an

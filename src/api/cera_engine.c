@@ -30,6 +30,7 @@ cera_status cera_engine_open_source(const cera_source *source, const cera_engine
     engine->core = core;
     engine->vocab.host = &core->host;
     engine->vocab.vocab = core->vocab;
+    atomic_init(&engine->vocab.table, NULL);
     *out = engine;
     return CERA_OK;
 }
@@ -46,6 +47,7 @@ void cera_engine_close(cera_engine *engine)
     if (!engine || atomic_fetch_sub(&engine->n_references, 1) > 1)
         return;
     cr_engine *core = engine->core;
+    cr_token_table_free(atomic_load(&engine->vocab.table));
     cr_free(&core->host, CR_MEM_OBJECT, engine, sizeof *engine);
     cr_engine_close(core);
 }

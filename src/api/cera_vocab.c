@@ -37,6 +37,7 @@ cera_status cera_vocab_open(const cera_source *source, const cera_vocab_options 
     if (vocab == NULL)
         return cr_fail_nomem(err, sizeof *vocab, "the vocabulary");
     vocab->host = &vocab->own_host;
+    atomic_init(&vocab->table, NULL);
     cera_status status = cr_host_set(vocab->host, options->host, err);
     if (status == CERA_OK)
         status = read_source(source, options->pre, vocab->host, &vocab->vocab, err);
@@ -53,6 +54,7 @@ void cera_vocab_free(cera_vocab *vocab)
     if (vocab == NULL)
         return;
     assert(vocab->host == &vocab->own_host);
+    cr_token_table_free(atomic_load(&vocab->table));
     cr_vocab_free(vocab->vocab);
     cera_allocator allocator = vocab->own_host.allocator;
     allocator.release(allocator.ctx, vocab, sizeof *vocab);

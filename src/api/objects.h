@@ -3,6 +3,7 @@
 #define CR_API_OBJECTS_H
 
 #include "engine/engine.h"
+#include "grammar/grammar.h"
 
 /* A public vocabulary. One that was opened alone has its own host. One that an engine lends is a
  * member of the engine, with `host` pointing to the engine's; it must not be passed to
@@ -10,7 +11,8 @@
 struct cera_vocab {
     cr_host *host;
     cr_vocab *vocab;
-    cr_host own_host; /* unused in a lent one */
+    cr_host own_host;                /* unused in a lent one */
+    _Atomic(cr_token_table *) table; /* for grammars; NULL until the first one is made */
 };
 
 struct cera_engine {

@@ -56,7 +56,7 @@ static uint32_t append(cr_builder *b, cr_buf *to, const void *piece, size_t size
 
 uint32_t cr_builder_rule(cr_builder *b, cr_str name, uint32_t owner)
 {
-    cr_rule rule = { .name = name, .owner = owner };
+    cr_grammar_rule rule = { .name = name, .owner = owner };
     uint32_t id = append(b, &b->rules, &rule, sizeof rule, CR_MAX_NODES);
     uint32_t start = cr_builder_node(b, id);
     if (!cr_builder_ok(b))
@@ -79,9 +79,9 @@ void cr_builder_edge(cr_builder *b, uint32_t from, cr_edge edge)
     append(b, &b->edges, &piece, sizeof piece, (size_t)CR_MAX_NODES * 4);
 }
 
-cr_rule *cr_builder_get_rule(const cr_builder *b, uint32_t rule)
+cr_grammar_rule *cr_builder_get_rule(const cr_builder *b, uint32_t rule)
 {
-    return (cr_rule *)(void *)b->rules.data + rule;
+    return (cr_grammar_rule *)(void *)b->rules.data + rule;
 }
 
 cr_node *cr_builder_get_node(const cr_builder *b, uint32_t node)
@@ -101,7 +101,7 @@ static cera_status copy_pieces(const cr_builder *b, cr_automaton *a, cera_error 
 {
     a->n_nodes = (uint32_t)(b->nodes.size / sizeof(cr_node));
     a->n_edges = (uint32_t)(b->edges.size / sizeof(cr_build_edge));
-    a->n_rules = (uint32_t)(b->rules.size / sizeof(cr_rule));
+    a->n_rules = (uint32_t)(b->rules.size / sizeof(cr_grammar_rule));
     a->nodes = cr_arena_array(&a->arena, a->n_nodes + 1, sizeof *a->nodes);
     a->edges = cr_arena_array(&a->arena, a->n_edges + 1, sizeof *a->edges);
     a->rules = cr_arena_array(&a->arena, a->n_rules + 1, sizeof *a->rules);
@@ -123,7 +123,7 @@ static cera_status copy_pieces(const cr_builder *b, cr_automaton *a, cera_error 
         a->edges[node->edges + node->n_edges++] = edges[i].edge;
     }
     for (uint32_t i = 0; i < a->n_rules; i++) {
-        cr_rule *rule = &a->rules[i];
+        cr_grammar_rule *rule = &a->rules[i];
         const char *name =
             cr_arena_copy(&a->arena, rule->name.data ? rule->name.data : "", rule->name.size);
         if (!name)
@@ -235,7 +235,7 @@ static bool new_spread(cr_automaton *a, bool reads, spread *s)
 
 static cera_status fail_rule(const cr_automaton *a, uint32_t id, const char *what, cera_error *err)
 {
-    const cr_rule *rule = &a->rules[a->rules[id].owner];
+    const cr_grammar_rule *rule = &a->rules[a->rules[id].owner];
     return cr_fail(err, CERA_E_FORMAT, "grammar: line %u, column %u, rule \"%.*s\": %s", rule->line,
                    rule->column, (int)CR_MIN(rule->name.size, (size_t)64), rule->name.data, what);
 }
@@ -309,7 +309,7 @@ static uint32_t run_walk(const cr_automaton *a, walk *w, uint32_t root)
     return circle;
 }
 
-static cera_status check(cr_automaton *a, cera_error *err)
+static cera_status check(cr_automaton *a, bool is_made, cera_error *err)
 {
     spread empty, finite;
     walk left, all;
@@ -338,8 +338,8 @@ static cera_status check(cr_automaton *a, cera_error *err)
     }
     cr_arena_to_mark(&a->arena, before);
     for (uint32_t i = 0; i < a->n_rules && status == CERA_OK; i++) {
-        const cr_rule *rule = &a->rules[i];
-        if (!rule->is_reached && rule->name.size > 0)
+        const cr_grammar_rule *rule = &a->rules[i];
+        if (!rule->is_reached && rule->name.size > 0 && !is_made)
             cr_log(a->host, 0, "grammar: line %u, rule \"%.*s\": nothing uses it", rule->line,
                    (int)CR_MIN(rule->name.size, (size_t)64), rule->name.data);
     }
@@ -365,7 +365,7 @@ cera_status cr_builder_finish(cr_builder *b, uint32_t root, cr_automaton **out, 
     if (status == CERA_OK) {
         shorten(a);
         find_classes(a);
-        status = check(a, err);
+        status = check(a, b->is_made, err);
     }
     if (status != CERA_OK) {
         cr_automaton_free(a);

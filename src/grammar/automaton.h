@@ -34,7 +34,7 @@ typedef struct cr_node {
     bool returns; /* the rule may end here */
 } cr_node;
 
-typedef struct cr_rule {
+typedef struct cr_grammar_rule {
     cr_str name;    /* "" for a part of another rule */
     uint32_t owner; /* the rule with a name that this is a part of, or itself */
     uint32_t line, column;
@@ -43,14 +43,14 @@ typedef struct cr_rule {
     bool is_empty;  /* it may derive the empty text */
     bool is_finite; /* it derives some finite text */
     bool is_reached;
-} cr_rule;
+} cr_grammar_rule;
 
 typedef struct cr_automaton {
     cr_host *host;
     cr_arena arena; /* of everything here */
     cr_node *nodes;
     cr_edge *edges;
-    cr_rule *rules;
+    cr_grammar_rule *rules;
     uint32_t n_nodes, n_edges, n_rules;
     uint32_t root; /* a rule */
     bool has_tokens;
@@ -82,8 +82,9 @@ typedef struct cr_builder {
     cr_host *host;
     cr_buf nodes; /* of cr_node */
     cr_buf edges; /* of cr_build_edge */
-    cr_buf rules; /* of cr_rule; names are borrowed until finish */
+    cr_buf rules; /* of cr_grammar_rule; names are borrowed until finish */
     bool no_memory, too_large;
+    bool is_made; /* by a program: rules that nothing uses are no mistake */
 } cr_builder;
 
 void cr_builder_init(cr_builder *b, cr_host *host);
@@ -94,7 +95,7 @@ bool cr_builder_ok(const cr_builder *b);
 uint32_t cr_builder_rule(cr_builder *b, cr_str name, uint32_t owner);
 uint32_t cr_builder_node(cr_builder *b, uint32_t rule);
 void cr_builder_edge(cr_builder *b, uint32_t from, cr_edge edge);
-cr_rule *cr_builder_get_rule(const cr_builder *b, uint32_t rule);
+cr_grammar_rule *cr_builder_get_rule(const cr_builder *b, uint32_t rule);
 cr_node *cr_builder_get_node(const cr_builder *b, uint32_t node);
 
 /* Edges from `from` to `to` for one character in ranges[0, n), which are sorted and do not touch.

@@ -139,7 +139,7 @@ static uint32_t find_rule(parser *p, cr_str name)
     if (!cr_builder_ok(&p->b))
         return 0;
     slots[i].rule = rule + 1;
-    cr_rule *r = cr_builder_get_rule(&p->b, rule);
+    cr_grammar_rule *r = cr_builder_get_rule(&p->b, rule);
     r->line = p->line;
     r->column = (uint32_t)((size_t)(name.data - p->text) - p->line_start + 1);
     return rule;
@@ -644,7 +644,7 @@ static cera_status parse_rule(parser *p)
     uint32_t rule = find_rule(p, read_word(p));
     if (!cr_builder_ok(&p->b))
         return CERA_OK;
-    cr_rule *r = cr_builder_get_rule(&p->b, rule);
+    cr_grammar_rule *r = cr_builder_get_rule(&p->b, rule);
     p->rule = rule;
     p->in_rule = true;
     if (r->is_defined)
@@ -675,9 +675,9 @@ static cera_status parse_rules(parser *p, uint32_t *root)
     if (!cr_builder_ok(&p->b))
         return CERA_OK;
     bool found = false;
-    uint32_t n_rules = (uint32_t)(p->b.rules.size / sizeof(cr_rule));
+    uint32_t n_rules = (uint32_t)(p->b.rules.size / sizeof(cr_grammar_rule));
     for (uint32_t i = 0; i < n_rules; i++) {
-        const cr_rule *rule = cr_builder_get_rule(&p->b, i);
+        const cr_grammar_rule *rule = cr_builder_get_rule(&p->b, i);
         if (!rule->is_defined)
             return cr_fail(p->err, CERA_E_FORMAT,
                            "grammar: line %u, column %u, rule \"%.*s\": expected a definition, "
@@ -743,6 +743,7 @@ cera_status cr_gbnf_compile(const cr_gbnf_source *source, cr_host *host, cr_auto
         .err = err,
     };
     cr_builder_init(&p.b, host);
+    p.b.is_made = source->is_made;
     cr_buf_init(&p.slots, host, CR_MEM_SCRATCH);
     cr_buf_init(&p.ranges, host, CR_MEM_SCRATCH);
     cr_buf_init(&p.repeats, host, CR_MEM_SCRATCH);

@@ -21,6 +21,7 @@ typedef struct cr_gbnf_source {
     cr_str text;
     const cr_vocab *vocab; /* for <token>; NULL: only <[id]> */
     size_t max_size;       /* of the text, in bytes */
+    bool is_made;          /* by a program: no warnings about rules that nothing uses */
 } cr_gbnf_source;
 
 /* Compiles the text; its first rule is the one named "root". Errors name line, column and rule:

@@ -446,6 +446,19 @@ void cr_sampler_break(cr_sampler *sampler, int32_t id)
 
 /* ---- one token --------------------------------------------------------------------------- */
 
+/* Most words of a mask are all zeros or all ones. */
+static void apply_mask(const uint64_t *allowed, float *logits, size_t n_vocab)
+{
+    for (size_t start = 0; start < n_vocab; start += 64) {
+        uint64_t word = allowed[start / 64];
+        size_t end = CR_MIN(start + 64, n_vocab);
+        for (size_t i = start; word != UINT64_MAX && i < end; i++) {
+            if ((word >> (i - start) & 1) == 0)
+                logits[i] = -INFINITY;
+        }
+    }
+}
+
 static void apply_bias(const cr_sampler *sampler, float *logits)
 {
     for (size_t i = 0; i < sampler->o.n_bias; i++) {
@@ -480,8 +493,8 @@ static int32_t draw(cr_sampler *sampler)
     return id;
 }
 
-cera_status cr_sampler_next(cr_sampler *sampler, const float *logits, const int32_t *history,
-                            size_t n_history, int32_t *id, cera_error *err)
+cera_status cr_sampler_next(cr_sampler *sampler, const float *logits, const uint64_t *allowed,
+                            const int32_t *history, size_t n_history, int32_t *id, cera_error *err)
 {
     cr_candidates *list = &sampler->list;
     if (!sampler->has_begun && sampler->o.penalty_window == 0)
@@ -494,6 +507,8 @@ cera_status cr_sampler_next(cr_sampler *sampler, const float *logits, const int3
     list->is_whole = true;
     list->n = sampler->n_vocab;
     memcpy(list->value, logits, sampler->n_vocab * sizeof(float));
+    if (allowed)
+        apply_mask(allowed, list->value, sampler->n_vocab);
     apply_bias(sampler, list->value);
 
     for (int i = 0; i < sampler->n_stages && list->n > 0; i++) {
@@ -503,6 +518,11 @@ cera_status cr_sampler_next(cr_sampler *sampler, const float *logits, const int3
             stages[sampler->stages[i]].run(sampler);
     }
     int32_t chosen = sampler->greedy ? cr_argmax(list->value, sampler->n_vocab) : draw(sampler);
+    if (chosen < 0 && allowed && cr_argmax(logits, sampler->n_vocab) >= 0)
+        return cr_fail(
+            err, CERA_E_ARG,
+            "grammar: expected a token that it allows here and that is not banned, found "
+            "none");
     if (chosen < 0 && cr_argmax(logits, sampler->n_vocab) >= 0)
         return cr_fail(err, CERA_E_ARG, "bias: expected a token that is not banned, found none");
     if (chosen < 0)

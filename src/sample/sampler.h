@@ -23,10 +23,11 @@ bool cr_sampler_wants_breakers(const cr_sampler *sampler);
 void cr_sampler_break(cr_sampler *sampler, int32_t id);
 
 /* The next token for logits[n_vocab], which are not changed, behind history[n_history], which only
- * grows from call to call. CERA_E_FORMAT when no logit is finite,
- * CERA_E_ARG when the bias bans every token that has a finite one. */
-cera_status cr_sampler_next(cr_sampler *sampler, const float *logits, const int32_t *history,
-                            size_t n_history, int32_t *id, cera_error *err);
+ * grows from call to call; `allowed` has a bit for each token that may be chosen, NULL: all.
+ * CERA_E_FORMAT when no logit is finite, CERA_E_ARG when none of a token is that is allowed and not
+ * banned. */
+cera_status cr_sampler_next(cr_sampler *sampler, const float *logits, const uint64_t *allowed,
+                            const int32_t *history, size_t n_history, int32_t *id, cera_error *err);
 
 /* The largest logit: NaN never wins, the lowest id among equals; -1 when there is none. */
 int32_t cr_argmax(const float *logits, size_t n);

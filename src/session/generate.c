@@ -20,6 +20,9 @@ typedef struct generation {
     const cera_sink *sink;
     cera_error *err;
     cr_sampler *sampler;
+    cera_grammar *grammar; /* NULL: none */
+    cr_matcher *matcher;
+    size_t grammar_start; /* where its text begins in the history */
     cr_detok detok;
     cr_buf text; /* whole characters of the last token */
     cr_stop stop;
@@ -86,6 +89,27 @@ static cera_status mark_breakers(const generation *g)
     return CERA_OK;
 }
 
+/* Begins the grammar's text, or goes on with the one that the last generation left open. */
+static cera_status prepare_grammar(generation *g)
+{
+    cera_grammar *grammar = g->options->grammar;
+    if (!grammar)
+        return CERA_OK;
+    if (!grammar->table || grammar->table->vocab != g->env->vocab)
+        return cr_fail(g->err, CERA_E_ARG,
+                       "grammar: expected one that was made for this model's vocabulary, found %s",
+                       grammar->table ? "another" : "one without a vocabulary");
+    CR_TRY(cr_grammar_take(grammar, &g->matcher, g->err));
+    g->grammar = grammar;
+    size_t n;
+    const int32_t *history = cr_session_history(g->session, &n);
+    cr_session_open open = cr_session_get_open(g->session);
+    g->grammar_start = open.grammar == grammar && open.end == n ? open.start : n;
+    for (size_t i = g->grammar_start; i < n; i++)
+        CR_TRY(cr_matcher_read_token(g->matcher, i > 0 ? history[i - 1] : -1, history[i], g->err));
+    return CERA_OK;
+}
+
 /* Makes everything that generating needs, so that a token allocates nothing. */
 static cera_status prepare(generation *g)
 {
@@ -103,6 +127,7 @@ static cera_status prepare(generation *g)
                 cr_sampler_ban(g->sampler, (int32_t)i);
         }
     }
+    CR_TRY(prepare_grammar(g));
     CR_TRY(cr_stop_init(&g->stop, host, g->options->stop, g->options->n_stop, g->err));
     g->detok = *cr_session_detok(g->session);
     if (!cr_buf_reserve(&g->text, TEXT_ROOM))
@@ -164,6 +189,23 @@ static cera_status show(generation *g, int32_t id, bool *finished, cera_finish *
     return CERA_OK;
 }
 
+/* The next token, under the grammar if there is one. */
+static cera_status choose(generation *g, int32_t *id)
+{
+    const float *logits = cr_session_logits(g->session);
+    size_t n;
+    const int32_t *history = cr_session_history(g->session, &n);
+    if (!g->matcher)
+        return cr_sampler_next(g->sampler, logits, NULL, history, n, id, g->err);
+    int32_t previous = n > 0 ? history[n - 1] : -1;
+    const uint64_t *allowed;
+    CR_TRY(cr_matcher_mask(g->matcher, previous, &allowed, g->err));
+    CR_TRY(cr_sampler_next(g->sampler, logits, allowed, history, n, id, g->err));
+    /* An end token is read only where the grammar itself names it; elsewhere it ends the text. */
+    cera_status status = cr_matcher_read_token(g->matcher, previous, *id, g->err);
+    return is_end(g, *id) ? CERA_OK : status;
+}
+
 static cera_status loop(generation *g, cera_summary *summary)
 {
     const cera_os *os = &g->env->host->os;
@@ -172,6 +214,10 @@ static cera_status loop(generation *g, cera_summary *summary)
     for (;;) {
         if (cr_session_take_cancel(g->session)) {
             summary->finish = CERA_FINISH_CANCELLED;
+            return CERA_OK;
+        }
+        if (g->matcher && cr_matcher_is_at_end(g->matcher)) {
+            summary->finish = CERA_FINISH_STOP;
             return CERA_OK;
         }
         if (max_tokens >= 0 && summary->n_generated >= (size_t)max_tokens) {
@@ -183,10 +229,7 @@ static cera_status loop(generation *g, cera_summary *summary)
             return CERA_OK;
         }
         int32_t id;
-        size_t n_history;
-        const int32_t *history = cr_session_history(g->session, &n_history);
-        CR_TRY(cr_sampler_next(g->sampler, cr_session_logits(g->session), history, n_history, &id,
-                               g->err));
+        CR_TRY(choose(g, &id));
         if (is_end(g, id)) {
             summary->finish = CERA_FINISH_STOP;
             return CERA_OK;
@@ -203,6 +246,23 @@ static cera_status loop(generation *g, cera_summary *summary)
             return CERA_OK;
         }
     }
+}
+
+/* Notes what became of the grammar's text, and gives the matcher back. After an error the text is
+ * not gone on with: the last token may not be in the history. */
+static void finish_grammar(generation *g, cera_status status, cera_summary *sum)
+{
+    cr_session_open open = { .grammar = NULL };
+    if (g->grammar && status == CERA_OK) {
+        sum->is_unfinished = !cr_matcher_is_complete(g->matcher);
+        open = (cr_session_open){ .grammar = g->grammar, .start = g->grammar_start };
+        cr_session_history(g->session, &open.end);
+        if (sum->finish == CERA_FINISH_STOP)
+            open.grammar = NULL;
+    }
+    cr_session_set_open(g->session, open);
+    if (g->grammar)
+        cr_grammar_give(g->grammar, g->matcher);
 }
 
 cera_status cr_session_generate(cr_session *session, const cera_generate_options *options,
@@ -230,6 +290,7 @@ cera_status cr_session_generate(cr_session *session, const cera_generate_options
     if (status == CERA_OK && !g.hit_stop_text && sum.finish != CERA_FINISH_SINK)
         show_text(&g, cr_stop_flush(&g.stop));
 
+    finish_grammar(&g, status, &sum);
     uint64_t prompt_ns;
     if (status == CERA_OK) {
         cr_session_take_prompt(session, &sum.n_prompt, &prompt_ns);

@@ -23,6 +23,7 @@ struct cr_session {
     float *logits, *next_logits; /* [n_vocab]: valid ones, and those being computed */
     bool has_logits;
     cr_detok detok;
+    cr_session_open open;
     atomic_int cancel;
     size_t n_prompt; /* appended since the last generation */
     uint64_t prompt_ns;
@@ -53,6 +54,7 @@ void cr_session_free(cr_session *session)
     if (!session)
         return;
     cr_host *host = session->env.host;
+    cr_grammar_release(session->open.grammar);
     if (session->pages)
         free_pages(session);
     for (int i = 0; i < N_STATES; i++)
@@ -106,6 +108,7 @@ void cr_session_reset(cr_session *session)
     session->position = 0;
     session->has_logits = false;
     cr_detok_init(&session->detok);
+    cr_session_set_open(session, (cr_session_open){ .grammar = NULL });
     session->n_prompt = 0;
     session->prompt_ns = 0;
     memset(session->states[session->state], 0, state_bytes(session));
@@ -117,6 +120,18 @@ void cr_session_reset(cr_session *session)
 void cr_session_cancel(cr_session *session)
 {
     atomic_store_explicit(&session->cancel, 1, memory_order_relaxed);
+}
+
+cr_session_open cr_session_get_open(const cr_session *session)
+{
+    return session->open;
+}
+
+void cr_session_set_open(cr_session *session, cr_session_open open)
+{
+    cr_grammar_retain(open.grammar);
+    cr_grammar_release(session->open.grammar);
+    session->open = open;
 }
 
 bool cr_session_take_cancel(cr_session *session)

@@ -10,6 +10,7 @@
 #define CR_SESSION_H
 
 #include "backend/backend.h"
+#include "grammar/grammar.h"
 #include "model/model.h"
 #include "token/detok.h"
 #include "token/vocab.h"
@@ -69,6 +70,15 @@ const cr_session_env *cr_session_get_env(const cr_session *session);
 /* The unfinished character at the end of what was generated: the next generation goes on with it,
  * unless something is appended before. */
 cr_detok *cr_session_detok(cr_session *session);
+/* The text under a grammar that the last generation left open: it began at history[start] and
+ * has come to history[end). The place in it follows from the history, so it is not kept. */
+typedef struct cr_session_open {
+    cera_grammar *grammar; /* NULL: none */
+    size_t start, end;
+} cr_session_open;
+cr_session_open cr_session_get_open(const cr_session *session);
+/* Takes a reference of its own. */
+void cr_session_set_open(cr_session *session, cr_session_open open);
 /* Tokens appended and nanoseconds spent since the last call. */
 void cr_session_take_prompt(cr_session *session, size_t *n, uint64_t *ns);
 

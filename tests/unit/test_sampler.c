@@ -56,7 +56,8 @@ static int32_t next(cr_sampler *sampler, const float *logits)
 {
     int32_t id = -1;
     cera_error err;
-    assert_int_equal(cr_sampler_next(sampler, logits, history, n_history, &id, &err), CERA_OK);
+    assert_int_equal(cr_sampler_next(sampler, logits, NULL, history, n_history, &id, &err),
+                     CERA_OK);
     history[n_history++] = id;
     return id;
 }
@@ -195,7 +196,7 @@ static void test_no_candidate(void **state)
         for (size_t i = 0; i < CR_COUNT(none); i++) {
             int32_t id = 77;
             cera_error err;
-            assert_int_equal(cr_sampler_next(sampler, none[i], history, 0, &id, &err),
+            assert_int_equal(cr_sampler_next(sampler, none[i], NULL, history, 0, &id, &err),
                              CERA_E_FORMAT);
             assert_int_equal(id, 77);
             assert_non_null(strstr(err.message, "logits"));
@@ -204,8 +205,8 @@ static void test_no_candidate(void **state)
         assert_int_equal(next(sampler, (const float[]){ NAN, 1.0f, -INFINITY }), 1);
         cr_sampler_ban(sampler, 1);
         int32_t id;
-        assert_int_equal(cr_sampler_next(sampler, (const float[]){ NAN, 1.0f, -INFINITY }, history,
-                                         1, &id, NULL),
+        assert_int_equal(cr_sampler_next(sampler, (const float[]){ NAN, 1.0f, -INFINITY }, NULL,
+                                         history, 1, &id, NULL),
                          CERA_E_ARG);
         cr_sampler_free(sampler);
     }

@@ -52,7 +52,7 @@ static int32_t next(cr_sampler *sampler, const float *logits, const int32_t *his
 {
     int32_t id = -1;
     cera_error err;
-    assert_int_equal(cr_sampler_next(sampler, logits, history, n, &id, &err), CERA_OK);
+    assert_int_equal(cr_sampler_next(sampler, logits, NULL, history, n, &id, &err), CERA_OK);
     return id;
 }
 

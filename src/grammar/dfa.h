@@ -1,0 +1,67 @@
+/* Sets of strings as deterministic automata over characters, in an arena. Every state of one lies on
+ * a way from the start to an end: what leads nowhere is cut off when it is made.
+ *
+ * n_states 0 is the empty set. Operations give NULL when memory is at its end (dfa_limit says
+ * whether it was a set that is too large instead). */
+#ifndef CR_DFA_H
+#define CR_DFA_H
+
+#include "base/arena.h"
+#include "base/text.h"
+
+enum { CR_DFA_MAX_STATES = 4096 };
+
+typedef struct cr_dfa_move {
+    uint32_t lo, hi; /* characters, both included; no surrogates among them */
+    uint32_t target;
+} cr_dfa_move;
+
+typedef struct cr_dfa_state {
+    uint32_t first, n; /* moves, ascending */
+    bool accepts;
+} cr_dfa_state;
+
+typedef struct cr_dfa {
+    cr_dfa_state *states; /* [n_states]; 0 is the start */
+    cr_dfa_move *moves;
+    uint32_t n_states;
+} cr_dfa;
+
+/* Where a set is put together: an arena, and why it could not be. */
+typedef struct cr_dfa_shop {
+    cr_arena *arena;
+    bool too_large;
+} cr_dfa_shop;
+
+/* Strings that are in both, and strings that are not in it. */
+const cr_dfa *cr_dfa_and(cr_dfa_shop *shop, const cr_dfa *a, const cr_dfa *b);
+const cr_dfa *cr_dfa_not(cr_dfa_shop *shop, const cr_dfa *a);
+/* Strings of so many characters; most UINT32_MAX: no limit. */
+const cr_dfa *cr_dfa_length(cr_dfa_shop *shop, uint32_t least, uint32_t most);
+/* Just this string. */
+const cr_dfa *cr_dfa_text(cr_dfa_shop *shop, cr_str text);
+/* Decimal numbers (no sign) that `divisor` divides; at least one digit. */
+const cr_dfa *cr_dfa_multiples(cr_dfa_shop *shop, uint32_t divisor);
+bool cr_dfa_accepts(const cr_dfa *a, cr_str text);
+
+/* Building one move by move: states in order, moves of a state in ascending order. */
+typedef struct cr_dfa_builder {
+    cr_dfa_shop *shop;
+    cr_buf states, moves;
+    bool failed;
+} cr_dfa_builder;
+void cr_dfa_builder_init(cr_dfa_builder *b, cr_dfa_shop *shop);
+void cr_dfa_builder_state(cr_dfa_builder *b, bool accepts);
+/* Of the last state; one that continues the move before is joined to it. */
+void cr_dfa_builder_move(cr_dfa_builder *b, uint32_t lo, uint32_t hi, uint32_t target);
+/* Cuts off what leads nowhere, and frees the builder. */
+const cr_dfa *cr_dfa_builder_finish(cr_dfa_builder *b);
+
+/* The set of strings in which a regular expression (ECMA 262) is found, at any place unless it has
+ * anchors. Where ECMA and other dialects differ about a class (\w, \d, \s, .), `widest` says whether
+ * a character that any of them has is in it, or only one that all of them have.
+ * CERA_E_UNSUPPORTED for what is no regular set or not known, CERA_E_LIMIT for too many states. */
+cera_status cr_regex_compile(cr_dfa_shop *shop, cr_str pattern, bool widest, const cr_dfa **out,
+                             cera_error *err);
+
+#endif

@@ -1,0 +1,819 @@
+/* The walk over a schema. A value is described by parts, schemas that all hold; what chooses (anyOf,
+ * oneOf, a list of types) becomes alternatives of the rule. The same parts are one rule, so that
+ * recursion ends. */
+#include "grammar/schema_internal.h"
+
+#include <stdio.h>
+
+enum { MAX_DEPTH = 64, MAX_TEXT = 1 << 18, MAX_BRANCHES = 256, MAX_RULES = 20000 };
+
+/* ---- text and messages ------------------------------------------------------------------- */
+
+void cr_text_init(cr_text *t, cr_compiler *c)
+{
+    t->c = c;
+    cr_buf_init(&t->buf, c->host, CR_MEM_SCRATCH);
+}
+
+static void put(cr_text *t, const char *data, size_t n)
+{
+    t->c->no_memory = !cr_buf_append(&t->buf, data, n) || t->c->no_memory;
+}
+
+void cr_text_put(cr_text *t, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    put(t, line, CR_MIN((size_t)n, sizeof line - 1));
+}
+
+/* One character inside the quotes of a grammar's text. */
+static void put_char(cr_text *t, uint32_t code)
+{
+    char bytes[4];
+    if (code == '"' || code == '\\' || code < 0x20 || code == 0x7f)
+        cr_text_put(t, "\\x%02X", code);
+    else
+        put(t, bytes, cr_utf8_encode(code, bytes));
+}
+
+static void put_chars(cr_text *t, cr_str text, bool in_json)
+{
+    static const char from[] = "\b\f\n\r\t\"\\", to[] = "bfnrt\"\\";
+    for (size_t at = 0; at < text.size;) {
+        uint32_t code = 0;
+        at += CR_MAX(cr_utf8_decode(text.data + at, text.size - at, &code), (size_t)1);
+        const char *known = code > 0 && code < 0x80 ? strchr(from, (int)code) : NULL;
+        if (in_json && known) {
+            put_char(t, '\\');
+            put_char(t, (unsigned char)to[known - from]);
+        } else if (in_json && code < 0x20) {
+            cr_text_put(t, "\\\\u%04x", code);
+        } else {
+            put_char(t, code);
+        }
+    }
+}
+
+void cr_text_literal(cr_text *t, cr_str text)
+{
+    cr_text_put(t, "\"");
+    put_chars(t, text, false);
+    cr_text_put(t, "\"");
+}
+
+void cr_text_json_string(cr_text *t, cr_str text)
+{
+    cr_text_put(t, "\"\\\"");
+    put_chars(t, text, true);
+    cr_text_put(t, "\\\"\"");
+}
+
+void cr_text_drop(cr_text *t)
+{
+    cr_buf_done(&t->buf);
+}
+
+void cr_text_finish(cr_text *t, char letter, uint32_t number)
+{
+    char name[24];
+    int n = snprintf(name, sizeof name, "%c%u ::= ", letter, number);
+    cr_compiler *c = t->c;
+    bool good = cr_buf_append(c->out, name, (size_t)n) &&
+                cr_buf_append(c->out, t->buf.data, t->buf.size) && cr_buf_append(c->out, "\n", 1);
+    c->no_memory = c->no_memory || !good;
+    cr_text_drop(t);
+}
+
+/* The JSON pointer of a value, cut at the front when it is long. */
+static void find_place(const cr_json *at, char *out, size_t room)
+{
+    size_t used = room - 1;
+    out[used] = '\0';
+    for (; at && at->parent; at = at->parent) {
+        char part[80];
+        int n = at->parent->kind == CR_JSON_OBJECT
+                    ? snprintf(part, sizeof part, "/%.*s", (int)CR_MIN(at->key.size, (size_t)64),
+                               at->key.data)
+                    : snprintf(part, sizeof part, "/%zu", at->index);
+        if ((size_t)n + 4 > used)
+            break;
+        used -= (size_t)n;
+        memcpy(out + used, part, (size_t)n);
+    }
+    out[--used] = '#';
+    memmove(out, out + used, room - used);
+}
+
+cera_status cr_schema_fail(const cr_compiler *c, const cr_json *at, cera_status status,
+                           const char *format, ...)
+{
+    char place[256], line[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    find_place(at, place, sizeof place);
+    return cr_fail(c->err, status, "schema: %s: %s", place, line);
+}
+
+cera_status cr_schema_fail_in(const cr_compiler *c, const cr_json *at, cera_status status)
+{
+    char place[256], subject[272];
+    find_place(at, place, sizeof place);
+    snprintf(subject, sizeof subject, "schema: %s", place);
+    return cr_fail_in(c->err, status, subject);
+}
+
+cera_status cr_schema_no_memory(const cr_compiler *c)
+{
+    return cr_fail_nomem(c->err, 0, "a schema");
+}
+
+cera_status cr_schema_skip(cr_compiler *c, const cr_json *at, const char *why)
+{
+    if (!c->options->lenient)
+        return cr_schema_fail(c, at, CERA_E_UNSUPPORTED,
+                              "expected a keyword that can be enforced, found %.*s (%s); leave it "
+                              "out, or ask for lenient",
+                              (int)CR_MIN(at->key.size, (size_t)48),
+                              at->key.data ? at->key.data : "", why);
+    char place[256];
+    find_place(at, place, sizeof place);
+    cr_log(c->host, 0, "schema: %s: not enforced: %s", place, why);
+    return CERA_OK;
+}
+
+/* ---- keywords ---------------------------------------------------------------------------- */
+
+typedef enum keyword_use { ENFORCED, REMARK, REFUSED } keyword_use;
+
+static const struct {
+    const char *name;
+    keyword_use use;
+} keywords[] = {
+    { "type", ENFORCED },
+    { "enum", ENFORCED },
+    { "const", ENFORCED },
+    { "$ref", ENFORCED },
+    { "allOf", ENFORCED },
+    { "anyOf", ENFORCED },
+    { "oneOf", ENFORCED },
+    { "properties", ENFORCED },
+    { "required", ENFORCED },
+    { "additionalProperties", ENFORCED },
+    { "patternProperties", ENFORCED },
+    { "minProperties", ENFORCED },
+    { "maxProperties", ENFORCED },
+    { "items", ENFORCED },
+    { "prefixItems", ENFORCED },
+    { "additionalItems", ENFORCED },
+    { "minItems", ENFORCED },
+    { "maxItems", ENFORCED },
+    { "uniqueItems", ENFORCED },
+    { "pattern", ENFORCED },
+    { "format", ENFORCED },
+    { "minLength", ENFORCED },
+    { "maxLength", ENFORCED },
+    { "minimum", ENFORCED },
+    { "maximum", ENFORCED },
+    { "exclusiveMinimum", ENFORCED },
+    { "exclusiveMaximum", ENFORCED },
+    { "multipleOf", ENFORCED },
+    { "$defs", REMARK },
+    { "definitions", REMARK },
+    { "$schema", REMARK },
+    { "$id", REMARK },
+    { "id", REMARK },
+    { "$anchor", REMARK },
+    { "$comment", REMARK },
+    { "$vocabulary", REMARK },
+    { "title", REMARK },
+    { "description", REMARK },
+    { "default", REMARK },
+    { "example", REMARK },
+    { "examples", REMARK },
+    { "deprecated", REMARK },
+    { "readOnly", REMARK },
+    { "writeOnly", REMARK },
+    { "contentEncoding", REMARK },
+    { "contentMediaType", REMARK },
+    { "contentSchema", REMARK },
+    { "not", REFUSED },
+    { "if", REFUSED },
+    { "then", REFUSED },
+    { "else", REFUSED },
+    { "contains", REFUSED },
+    { "minContains", REFUSED },
+    { "maxContains", REFUSED },
+    { "propertyNames", REFUSED },
+    { "dependentRequired", REFUSED },
+    { "dependentSchemas", REFUSED },
+    { "dependencies", REFUSED },
+    { "unevaluatedItems", REFUSED },
+    { "unevaluatedProperties", REFUSED },
+    { "$dynamicRef", REFUSED },
+    { "$recursiveRef", REFUSED },
+};
+
+static cera_status check_keywords(cr_compiler *c, const cr_json *schema)
+{
+    for (const cr_json *k = schema->first; k; k = k->next) {
+        size_t i = 0;
+        while (i < CR_COUNT(keywords) && !cr_str_is(k->key, keywords[i].name))
+            i++;
+        bool is_extension = k->key.size > 2 && memcmp(k->key.data, "x-", 2) == 0;
+        if (i == CR_COUNT(keywords) && !is_extension)
+            CR_TRY(cr_schema_skip(c, k, "not a keyword of JSON Schema"));
+        else if (i < CR_COUNT(keywords) && keywords[i].use == REFUSED)
+            CR_TRY(cr_schema_skip(c, k, "no grammar says this"));
+    }
+    return CERA_OK;
+}
+
+/* ---- parts ------------------------------------------------------------------------------- */
+
+cera_status cr_parts_add(cr_compiler *c, cr_parts *parts, const cr_json *schema, int from)
+{
+    for (int i = from; i >= 0; i = parts->part[i].from) {
+        if (parts->part[i].schema == schema)
+            return cr_schema_fail(c, schema, CERA_E_FORMAT,
+                                  "expected a schema that says something, found one that refers to "
+                                  "itself");
+    }
+    for (int i = 0; i < parts->n; i++) {
+        if (parts->part[i].schema == schema)
+            return CERA_OK;
+    }
+    if (parts->n == CR_MAX_PARTS)
+        return cr_schema_fail(c, schema, CERA_E_LIMIT,
+                              "expected at most %d schemas that hold together, found more",
+                              CR_MAX_PARTS);
+    parts->part[parts->n++] = (cr_part){ .schema = schema, .from = from };
+    return CERA_OK;
+}
+
+/* Follows one step of a JSON pointer: ~1 is /, ~0 is ~, and %XX is a byte. */
+static const cr_json *step(const cr_json *at, const char *text, size_t n)
+{
+    char key[256];
+    size_t size = 0;
+    for (size_t i = 0; i < n && size < sizeof key; i++) {
+        char ch = text[i];
+        if (ch == '~' && i + 1 < n) {
+            ch = text[++i] == '1' ? '/' : '~';
+        } else if (ch == '%' && i + 2 < n) {
+            static const char digits[] = "0123456789abcdef";
+            const char *high = strchr(digits, text[i + 1] | 32),
+                       *low = strchr(digits, text[i + 2] | 32);
+            if (high && low && *high && *low) {
+                ch = (char)((high - digits) * 16 + (low - digits));
+                i += 2;
+            }
+        }
+        key[size++] = ch;
+    }
+    if (!at || at->kind != CR_JSON_ARRAY)
+        return cr_json_get_str(at, (cr_str){ key, size });
+    int64_t index;
+    if (!cr_parse_i64((cr_str){ key, size }, &index))
+        return NULL;
+    for (const cr_json *child = at->first; child; child = child->next) {
+        if ((int64_t)child->index == index)
+            return child;
+    }
+    return NULL;
+}
+
+static cera_status resolve(cr_compiler *c, const cr_json *ref, const cr_json **out)
+{
+    if (ref->kind != CR_JSON_STRING)
+        return cr_schema_fail(c, ref, CERA_E_FORMAT, "expected a string");
+    cr_str text = ref->text;
+    const cr_json *at = c->root;
+    bool good = text.size > 0 && text.data[0] == '#' && (text.size == 1 || text.data[1] == '/');
+    if (!good)
+        return cr_schema_fail(c, ref, CERA_E_UNSUPPORTED,
+                              "expected a reference into this schema (#/...), found \"%.*s\"",
+                              (int)CR_MIN(text.size, (size_t)80), text.data);
+    for (size_t i = 1; i < text.size && at;) {
+        size_t end = ++i;
+        while (end < text.size && text.data[end] != '/')
+            end++;
+        at = step(at, text.data + i, end - i);
+        i = end;
+    }
+    if (!at)
+        return cr_schema_fail(c, ref, CERA_E_FORMAT, "expected what \"%.*s\" points to, found none",
+                              (int)CR_MIN(text.size, (size_t)80), text.data);
+    *out = at;
+    return CERA_OK;
+}
+
+static cera_status want_list(cr_compiler *c, const cr_json *list)
+{
+    if (list->kind == CR_JSON_ARRAY && list->n > 0)
+        return CERA_OK;
+    return cr_schema_fail(c, list, CERA_E_FORMAT, "expected a list with schemas");
+}
+
+cera_status cr_parts_expand(cr_compiler *c, cr_parts *parts, bool *none)
+{
+    *none = false;
+    for (int i = 0; i < parts->n; i++) {
+        const cr_json *schema = parts->part[i].schema;
+        if (schema->kind == CR_JSON_FALSE)
+            *none = true;
+        if (schema->kind == CR_JSON_TRUE || schema->kind == CR_JSON_FALSE)
+            continue;
+        if (schema->kind != CR_JSON_OBJECT)
+            return cr_schema_fail(c, schema, CERA_E_FORMAT,
+                                  "expected a schema: an object or a "
+                                  "boolean");
+        CR_TRY(check_keywords(c, schema));
+        const cr_json *ref = cr_json_get(schema, "$ref"), *all = cr_json_get(schema, "allOf");
+        if (ref) {
+            const cr_json *target;
+            CR_TRY(resolve(c, ref, &target));
+            CR_TRY(cr_parts_add(c, parts, target, i));
+        }
+        if (all)
+            CR_TRY(want_list(c, all));
+        for (const cr_json *s = all ? all->first : NULL; s; s = s->next)
+            CR_TRY(cr_parts_add(c, parts, s, i));
+    }
+    return CERA_OK;
+}
+
+static unsigned kind_of(const cr_json *value)
+{
+    switch (value->kind) {
+    case CR_JSON_NULL:
+        return CR_IS_NULL;
+    case CR_JSON_FALSE:
+    case CR_JSON_TRUE:
+        return CR_IS_BOOL;
+    case CR_JSON_STRING:
+        return CR_IS_STRING;
+    case CR_JSON_ARRAY:
+        return CR_IS_ARRAY;
+    case CR_JSON_OBJECT:
+        return CR_IS_OBJECT;
+    case CR_JSON_NUMBER:
+        break;
+    }
+    for (size_t i = 0; i < value->text.size; i++) {
+        if (strchr(".eE", value->text.data[i]))
+            return CR_IS_FRACTION;
+    }
+    return CR_IS_INTEGER;
+}
+
+static cera_status read_type(cr_compiler *c, const cr_json *type, unsigned *kinds)
+{
+    static const struct {
+        const char *name;
+        unsigned kinds;
+    } types[] = {
+        { "null", CR_IS_NULL },
+        { "boolean", CR_IS_BOOL },
+        { "object", CR_IS_OBJECT },
+        { "array", CR_IS_ARRAY },
+        { "string", CR_IS_STRING },
+        { "integer", CR_IS_INTEGER },
+        { "number", CR_IS_INTEGER | CR_IS_FRACTION },
+    };
+    for (size_t i = 0; type->kind == CR_JSON_STRING && i < CR_COUNT(types); i++) {
+        if (cr_str_is(type->text, types[i].name)) {
+            *kinds |= types[i].kinds;
+            return CERA_OK;
+        }
+    }
+    return cr_schema_fail(c, type, CERA_E_FORMAT,
+                          "expected null, boolean, object, array, string, integer or number");
+}
+
+cera_status cr_parts_kinds(cr_compiler *c, const cr_parts *parts, unsigned *kinds)
+{
+    *kinds = CR_IS_ANY;
+    for (int i = 0; i < parts->n; i++) {
+        const cr_json *schema = parts->part[i].schema;
+        const cr_json *type = cr_json_get(schema, "type"), *one = cr_json_get(schema, "const");
+        const cr_json *list = cr_json_get(schema, "enum");
+        unsigned here = 0;
+        if (type && type->kind == CR_JSON_ARRAY) {
+            for (const cr_json *t = type->first; t; t = t->next)
+                CR_TRY(read_type(c, t, &here));
+        } else if (type) {
+            CR_TRY(read_type(c, type, &here));
+        }
+        *kinds &= type ? here : CR_IS_ANY;
+        if (one)
+            *kinds &= kind_of(one);
+        here = 0;
+        for (const cr_json *v = list ? list->first : NULL; v; v = v->next)
+            here |= kind_of(v);
+        *kinds &= list ? here : CR_IS_ANY;
+    }
+    return CERA_OK;
+}
+
+cera_status cr_parts_counts(cr_compiler *c, const cr_parts *parts, const char *least_key,
+                            const char *most_key, uint32_t *least, uint32_t *most)
+{
+    *least = 0;
+    *most = UINT32_MAX;
+    for (int i = 0; i < parts->n; i++) {
+        for (int is_most = 0; is_most < 2; is_most++) {
+            const cr_json *k = cr_json_get(parts->part[i].schema, is_most ? most_key : least_key);
+            if (!k)
+                continue;
+            int64_t value = 0;
+            cr_str text = k->text;
+            if (text.size > 2 && memcmp(text.data + text.size - 2, ".0", 2) == 0)
+                text.size -= 2;
+            if (k->kind != CR_JSON_NUMBER || text.data[0] == '-' ||
+                kind_of(&(cr_json){ .kind = CR_JSON_NUMBER, .text = text }) != CR_IS_INTEGER)
+                return cr_schema_fail(c, k, CERA_E_FORMAT, "expected a whole number from 0 on");
+            bool fits = cr_parse_i64(text, &value) && value <= 100000;
+            if (!fits && !is_most)
+                return cr_schema_fail(c, k, CERA_E_LIMIT, "expected at most 100000");
+            if (!fits)
+                continue; /* no text is that long */
+            if (is_most)
+                *most = CR_MIN(*most, (uint32_t)value);
+            else
+                *least = CR_MAX(*least, (uint32_t)value);
+        }
+    }
+    return CERA_OK;
+}
+
+/* ---- values that are listed -------------------------------------------------------------- */
+
+static const cr_json *find_list(const cr_parts *parts, bool *is_one)
+{
+    for (int i = 0; i < parts->n; i++) {
+        const cr_json *one = cr_json_get(parts->part[i].schema, "const");
+        const cr_json *list = cr_json_get(parts->part[i].schema, "enum");
+        *is_one = one != NULL;
+        if (one || list)
+            return one ? one : list;
+    }
+    return NULL;
+}
+
+static void put_value(cr_text *t, const cr_json *value)
+{
+    static const char *const words[] = { "\"null\"", "\"false\"", "\"true\"" };
+    if (value->kind == CR_JSON_STRING) {
+        cr_text_json_string(t, value->text);
+    } else if (value->kind == CR_JSON_NUMBER) {
+        cr_text_literal(t, value->text);
+    } else if (value->kind < CR_JSON_NUMBER) {
+        cr_text_put(t, "%s", words[value->kind]);
+    } else {
+        bool is_object = value->kind == CR_JSON_OBJECT;
+        cr_text_put(t, is_object ? "\"{\" ws " : "\"[\" ws ");
+        for (const cr_json *child = value->first; child; child = child->next) {
+            cr_text_put(t, child == value->first ? "" : "\",\" ws ");
+            if (is_object) {
+                cr_text_json_string(t, child->key);
+                cr_text_put(t, " \":\" ws ");
+            }
+            put_value(t, child);
+            cr_text_put(t, " ");
+        }
+        cr_text_put(t, is_object ? "ws \"}\"" : "ws \"]\"");
+    }
+}
+
+/* Those of the listed values that satisfy all parts. */
+static cera_status put_listed(cr_compiler *c, const cr_parts *parts, const cr_json *list,
+                              bool is_one, cr_text *t, bool *none)
+{
+    if (!is_one && list->kind != CR_JSON_ARRAY)
+        return cr_schema_fail(c, list, CERA_E_FORMAT, "expected a list");
+    *none = true;
+    for (const cr_json *v = is_one ? list : list->first; v; v = is_one ? NULL : v->next) {
+        int good = 1;
+        for (int i = 0; i < parts->n && good == 1; i++)
+            good = cr_schema_check(c, parts->part[i].schema, v, 0);
+        if (good < 0)
+            CR_TRY(
+                cr_schema_skip(c, list, "beside keywords that are not checked for listed values"));
+        if (good == 0)
+            continue;
+        cr_text_put(t, *none ? "" : " | ");
+        put_value(t, v);
+        *none = false;
+    }
+    return CERA_OK;
+}
+
+/* ---- choices ----------------------------------------------------------------------------- */
+
+/* Whether no value that is generated for `a` or `b` satisfies both. */
+static cera_status differ(cr_compiler *c, const cr_parts *a, const cr_parts *b, bool *out)
+{
+    unsigned kinds_a, kinds_b;
+    CR_TRY(cr_parts_kinds(c, a, &kinds_a));
+    CR_TRY(cr_parts_kinds(c, b, &kinds_b));
+    unsigned both = kinds_a & kinds_b;
+    *out = both == 0;
+    if (*out)
+        return CERA_OK;
+    bool is_one;
+    for (int turn = 0; turn < 2 && !*out; turn++) {
+        const cr_parts *x = turn == 0 ? a : b, *y = turn == 0 ? b : a;
+        const cr_json *list = find_list(x, &is_one);
+        if (!list)
+            continue;
+        /* Each listed value of x fails a part of y (or one of its own). */
+        *out = true;
+        for (const cr_json *v = is_one ? list : list->first; v && *out;
+             v = is_one ? NULL : v->next) {
+            bool fails = false;
+            for (int i = 0; i < x->n && !fails; i++)
+                fails = cr_schema_check(c, x->part[i].schema, v, 0) == 0;
+            for (int i = 0; i < y->n && !fails; i++)
+                fails = cr_schema_check(c, y->part[i].schema, v, 0) == 0;
+            *out = fails;
+        }
+    }
+    if (*out)
+        return CERA_OK;
+    if (both == CR_IS_STRING) {
+        const cr_dfa *x, *y;
+        CR_TRY(cr_schema_string_set(c, a, &x));
+        CR_TRY(cr_schema_string_set(c, b, &y));
+        if (x && y) {
+            const cr_dfa *common = cr_dfa_and(&c->shop, x, y);
+            *out = common && common->n_states == 0;
+        }
+    } else if (both == CR_IS_OBJECT) {
+        *out = cr_objects_differ(c, a, b);
+    }
+    return CERA_OK;
+}
+
+static cera_status check_one_of(cr_compiler *c, const cr_parts *parts, int i, const cr_json *list)
+{
+    for (const cr_json *x = list->first; x; x = x->next) {
+        for (const cr_json *y = x->next; y; y = y->next) {
+            cr_parts a = *parts, b = *parts;
+            bool none_a, none_b, apart = true;
+            a.part[i].one_done = b.part[i].one_done = true;
+            CR_TRY(cr_parts_add(c, &a, x, i));
+            CR_TRY(cr_parts_add(c, &b, y, i));
+            CR_TRY(cr_parts_expand(c, &a, &none_a));
+            CR_TRY(cr_parts_expand(c, &b, &none_b));
+            if (!none_a && !none_b)
+                CR_TRY(differ(c, &a, &b, &apart));
+            if (!apart)
+                return cr_schema_skip(c, list,
+                                      "two of the schemas may hold at once, or cannot be "
+                                      "shown not to; anyOf takes them");
+        }
+    }
+    return CERA_OK;
+}
+
+/* Makes alternatives of the first choice that is open; *found when there was one. */
+static cera_status put_choice(cr_compiler *c, const cr_parts *parts, cr_text *t, bool *found,
+                              bool *none)
+{
+    *found = false;
+    for (int i = 0; i < parts->n && !*found; i++) {
+        const cr_json *schema = parts->part[i].schema;
+        const cr_json *any = parts->part[i].any_done ? NULL : cr_json_get(schema, "anyOf");
+        const cr_json *one = parts->part[i].one_done ? NULL : cr_json_get(schema, "oneOf");
+        const cr_json *list = any ? any : one;
+        if (!list)
+            continue;
+        *found = *none = true;
+        CR_TRY(want_list(c, list));
+        if (list->n > MAX_BRANCHES)
+            return cr_schema_fail(c, list, CERA_E_LIMIT, "expected at most %d schemas",
+                                  MAX_BRANCHES);
+        if (!any)
+            CR_TRY(check_one_of(c, parts, i, list));
+        for (const cr_json *branch = list->first; branch; branch = branch->next) {
+            cr_parts chosen = *parts;
+            uint32_t rule;
+            if (any)
+                chosen.part[i].any_done = true;
+            else
+                chosen.part[i].one_done = true;
+            CR_TRY(cr_parts_add(c, &chosen, branch, i));
+            CR_TRY(cr_schema_rule(c, &chosen, &rule));
+            if (rule == 0)
+                continue;
+            cr_text_put(t, *none ? "v%u" : " | v%u", rule);
+            *none = false;
+        }
+    }
+    return CERA_OK;
+}
+
+/* ---- rules ------------------------------------------------------------------------------- */
+
+static bool says_nothing(const cr_parts *parts)
+{
+    for (int i = 0; i < parts->n; i++) {
+        const cr_json *schema = parts->part[i].schema;
+        for (const cr_json *k = schema->first; k; k = k->next) {
+            for (size_t w = 0; w < CR_COUNT(keywords); w++) {
+                if (keywords[w].use == ENFORCED && cr_str_is(k->key, keywords[w].name))
+                    return false;
+            }
+        }
+    }
+    return true;
+}
+
+static cera_status put_kinds(cr_compiler *c, const cr_parts *parts, cr_text *t, bool *none)
+{
+    unsigned kinds;
+    CR_TRY(cr_parts_kinds(c, parts, &kinds));
+    *none = true;
+    for (unsigned kind = 1; kind <= CR_IS_INTEGER; kind *= 2) {
+        unsigned numbers = CR_IS_INTEGER | CR_IS_FRACTION;
+        if ((kinds & (kind == CR_IS_INTEGER ? numbers : kind)) == 0)
+            continue;
+        cr_text one;
+        cr_text_init(&one, c);
+        bool empty = false;
+        cera_status status = CERA_OK;
+        if (kind == CR_IS_NULL)
+            cr_text_put(&one, "\"null\"");
+        else if (kind == CR_IS_BOOL)
+            cr_text_put(&one, "\"true\" | \"false\"");
+        else if (kind == CR_IS_OBJECT)
+            status = cr_schema_object(c, parts, &one, &empty);
+        else if (kind == CR_IS_ARRAY)
+            status = cr_schema_array(c, parts, &one, &empty);
+        else if (kind == CR_IS_STRING)
+            status = cr_schema_string(c, parts, &one, &empty);
+        else
+            status = cr_schema_number(c, parts, kinds & numbers, &one, &empty);
+        if (status == CERA_OK && !empty) {
+            cr_text_put(t, *none ? "" : " | ");
+            put(t, one.buf.data, one.buf.size);
+            *none = false;
+        }
+        cr_text_drop(&one);
+        CR_TRY(status);
+    }
+    return CERA_OK;
+}
+
+/* Appends alternatives for the expanded parts. */
+static cera_status put_parts(cr_compiler *c, const cr_parts *parts, cr_text *t, bool *none)
+{
+    bool found, is_one;
+    *none = false;
+    if (says_nothing(parts)) {
+        cr_text_put(t, "any");
+        return CERA_OK;
+    }
+    const cr_json *list = find_list(parts, &is_one);
+    if (list)
+        return put_listed(c, parts, list, is_one, t, none);
+    CR_TRY(put_choice(c, parts, t, &found, none));
+    return found ? CERA_OK : put_kinds(c, parts, t, none);
+}
+
+/* What is known of a rule: the parts it is for. */
+typedef struct known {
+    cr_parts *parts;
+    uint32_t rule;
+    bool is_none;
+} known;
+
+static bool are_same(const cr_parts *a, const cr_parts *b)
+{
+    if (a->n != b->n)
+        return false;
+    for (int i = 0; i < a->n; i++) {
+        bool found = false;
+        for (int k = 0; k < b->n && !found; k++)
+            found = a->part[i].schema == b->part[k].schema &&
+                    a->part[i].any_done == b->part[k].any_done &&
+                    a->part[i].one_done == b->part[k].one_done;
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+static known *get_known(const cr_compiler *c, size_t i)
+{
+    return (known *)(void *)c->known.data + i;
+}
+
+cera_status cr_schema_rule(cr_compiler *c, cr_parts *parts, uint32_t *rule)
+{
+    bool none;
+    *rule = 0;
+    CR_TRY(cr_parts_expand(c, parts, &none));
+    if (none)
+        return CERA_OK;
+    size_t n = c->known.size / sizeof(known);
+    for (size_t i = 0; i < n; i++) {
+        if (are_same(get_known(c, i)->parts, parts)) {
+            *rule = get_known(c, i)->is_none ? 0 : get_known(c, i)->rule;
+            return CERA_OK;
+        }
+    }
+    const cr_json *first = parts->part[0].schema;
+    if (c->depth == MAX_DEPTH)
+        return cr_schema_fail(c, first, CERA_E_LIMIT,
+                              "expected at most %d nested schemas, found more", MAX_DEPTH);
+    if (n == MAX_RULES)
+        return cr_schema_fail(c, first, CERA_E_LIMIT, "expected at most %d schemas, found more",
+                              MAX_RULES);
+    known entry = { .parts = cr_arena_alloc(&c->arena, sizeof *parts), .rule = ++c->n_names };
+    if (!entry.parts || !cr_buf_append(&c->known, &entry, sizeof entry))
+        return cr_schema_no_memory(c);
+    *entry.parts = *parts;
+    cr_text t;
+    cr_text_init(&t, c);
+    c->depth++;
+    cera_status status = put_parts(c, parts, &t, &none);
+    c->depth--;
+    if (status != CERA_OK || none) {
+        cr_text_drop(&t);
+        get_known(c, n)->is_none = none;
+        return status;
+    }
+    cr_text_finish(&t, 'v', entry.rule);
+    *rule = entry.rule;
+    return CERA_OK;
+}
+
+static void put_common(cr_compiler *c)
+{
+    static const char rules[] =
+        "any ::= any-object | any-array | string | number | \"true\" | \"false\" | \"null\"\n"
+        "any-object ::= \"{\" ws (any-member (\",\" ws any-member)*)? ws \"}\"\n"
+        "any-member ::= string \":\" ws any\n"
+        "any-array ::= \"[\" ws (any (\",\" ws any)*)? ws \"]\"\n"
+        "string ::= \"\\\"\" char* \"\\\"\"\n"
+        "char ::= [^\"\\\\\\x00-\\x1F] | \"\\\\\" ([\"\\\\/bfnrt] | \"u\" unit)\n"
+        "unit ::= [0-9a-cA-CefEF] hex{3} | [dD] [0-7] hex{2} |"
+        " [dD] [89abAB] hex{2} \"\\\\u\" [dD] [c-fC-F] hex{2}\n"
+        "hex ::= [0-9a-fA-F]\n"
+        "integer ::= \"-\"? whole\n"
+        "whole ::= \"0\" | [1-9] [0-9]{0,15}\n"
+        "number ::= integer (\".\" [0-9]{1,16})? ([eE] [-+]? [0-9]{1,2})?\n";
+    char blanks[96];
+    int n = c->options->max_blanks > 0
+                ? snprintf(blanks, sizeof blanks, "ws ::= (\" \" | \"\\n\" [ \\t]{0,%d})?\n",
+                           c->options->max_blanks)
+                : snprintf(blanks, sizeof blanks, "ws ::= \"\"\n");
+    c->no_memory = c->no_memory || !cr_buf_append(c->out, rules, sizeof rules - 1) ||
+                   !cr_buf_append(c->out, blanks, (size_t)n);
+}
+
+static cera_status compile(cr_compiler *c, cr_str schema)
+{
+    if (schema.size > MAX_TEXT)
+        return cr_fail(c->err, CERA_E_LIMIT, "schema: expected at most %d bytes, found %zu",
+                       MAX_TEXT, schema.size);
+    CR_TRY(cr_json_parse(schema, "schema", &c->arena, &c->root, c->err));
+    cr_parts parts = { .n = 0 };
+    uint32_t rule;
+    CR_TRY(cr_parts_add(c, &parts, c->root, -1));
+    CR_TRY(cr_schema_rule(c, &parts, &rule));
+    if (rule == 0)
+        return cr_schema_fail(c, c->root, CERA_E_UNSUPPORTED,
+                              "expected a schema that some value satisfies, found none that can be "
+                              "generated");
+    cr_text t;
+    cr_text_init(&t, c);
+    cr_text_put(&t, "root ::= v%u\n", rule);
+    c->no_memory = c->no_memory || !cr_buf_append(c->out, t.buf.data, t.buf.size);
+    cr_text_drop(&t);
+    put_common(c);
+    return c->no_memory ? cr_schema_no_memory(c) : CERA_OK;
+}
+
+cera_status cr_schema_to_gbnf(cr_str schema, const cr_schema_options *options, cr_host *host,
+                              cr_buf *out, cera_error *err)
+{
+    cr_compiler c = { .host = host, .options = options, .out = out, .err = err };
+    cr_arena_init(&c.arena, host, CR_MEM_SCRATCH);
+    c.shop.arena = &c.arena;
+    cr_buf_init(&c.known, host, CR_MEM_SCRATCH);
+    size_t before = out->size;
+    cera_status status = compile(&c, schema);
+    if (status != CERA_OK)
+        out->size = before;
+    cr_buf_done(&c.known);
+    cr_arena_done(&c.arena);
+    return status;
+}

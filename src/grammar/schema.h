@@ -1,0 +1,28 @@
+/* JSON Schema to a grammar: every text of the grammar is JSON that the schema accepts.
+ *
+ *     schema.c          the walk: $ref, types, enum, const, anyOf, allOf
+ *     schema_object.c   objects and arrays
+ *     schema_string.c   strings: pattern, format, lengths
+ *     schema_number.c   numbers: bounds, multiples
+ *     dfa.c, regex.c    sets of strings: regular expressions, and what is left when one is taken
+ *                       away from another
+ *
+ * What cannot be said by the grammar is refused with its keyword and place, never left out in
+ * silence. docs/grammar.md lists what is supported, and which valid texts a grammar leaves out. */
+#ifndef CR_SCHEMA_H
+#define CR_SCHEMA_H
+
+#include "base/text.h"
+
+typedef struct cr_schema_options {
+    bool lenient;   /* leave out what cannot be said, with a warning in the log */
+    bool any_order; /* properties in any order */
+    int max_blanks; /* between tokens of JSON, in a row */
+} cr_schema_options;
+
+/* Appends the grammar as GBNF to `out`. CERA_E_FORMAT for what is no JSON or no schema,
+ * CERA_E_UNSUPPORTED for what the grammar cannot say or nothing satisfies, CERA_E_LIMIT. */
+cera_status cr_schema_to_gbnf(cr_str schema, const cr_schema_options *options, cr_host *host,
+                              cr_buf *out, cera_error *err);
+
+#endif

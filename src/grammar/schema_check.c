@@ -1,0 +1,155 @@
+/* Whether a value that a schema lists (const, enum) satisfies the other keywords beside it. */
+#include "grammar/schema_internal.h"
+
+enum { MAX_DEPTH = 32 };
+
+/* Keywords that are looked at here or say nothing about values of this kind. */
+static bool is_known(const cr_json *k, const cr_json *value)
+{
+    static const struct {
+        const char *name;
+        unsigned kinds; /* that it is about, bits of cr_json_kind */
+        bool looked_at;
+    } keywords[] = {
+#define STRINGS (1u << CR_JSON_STRING)
+#define NUMBERS (1u << CR_JSON_NUMBER)
+#define ARRAYS (1u << CR_JSON_ARRAY)
+#define OBJECTS (1u << CR_JSON_OBJECT)
+        { "type", ~0u, true },
+        { "const", ~0u, true },
+        { "enum", ~0u, true },
+        { "anyOf", ~0u, true },
+        { "allOf", ~0u, true },
+        { "oneOf", ~0u, true },
+        { "$ref", ~0u, false },
+        { "minLength", STRINGS, true },
+        { "maxLength", STRINGS, true },
+        { "pattern", STRINGS, true },
+        { "format", STRINGS, true },
+        { "minimum", NUMBERS, true },
+        { "maximum", NUMBERS, true },
+        { "exclusiveMinimum", NUMBERS, true },
+        { "exclusiveMaximum", NUMBERS, true },
+        { "multipleOf", NUMBERS, false },
+        { "properties", OBJECTS, true },
+        { "required", OBJECTS, true },
+        { "additionalProperties", OBJECTS, true },
+        { "patternProperties", OBJECTS, false },
+        { "minProperties", OBJECTS, false },
+        { "maxProperties", OBJECTS, false },
+        { "items", ARRAYS, false },
+        { "prefixItems", ARRAYS, false },
+        { "additionalItems", ARRAYS, false },
+        { "minItems", ARRAYS, false },
+        { "maxItems", ARRAYS, false },
+        { "uniqueItems", ARRAYS, false },
+    };
+    for (size_t i = 0; i < CR_COUNT(keywords); i++) {
+        if (cr_str_is(k->key, keywords[i].name))
+            return keywords[i].looked_at || (keywords[i].kinds >> value->kind & 1) == 0;
+    }
+    return true; /* refused or a remark: schema.c decides */
+}
+
+/* Three values: 0 wins over -1, which wins over 1. */
+static int both(int a, int b)
+{
+    return a == 0 || b == 0 ? 0 : a < 0 || b < 0 ? -1 : 1;
+}
+
+static int check_string(cr_compiler *c, const cr_json *schema, const cr_json *value)
+{
+    cr_parts one = { .n = 1, .part = { { .schema = schema, .from = -1 } } };
+    const cr_dfa *set;
+    uint32_t least, most, n = 0;
+    cera_error *err = c->err;
+    c->err = NULL;
+    bool good = cr_schema_string_set(c, &one, &set) == CERA_OK &&
+                cr_parts_counts(c, &one, "minLength", "maxLength", &least, &most) == CERA_OK;
+    c->err = err;
+    if (!good)
+        return -1;
+    for (size_t i = 0; i < value->text.size; i++)
+        n += (value->text.data[i] & 0xc0) != 0x80 ? 1 : 0;
+    return n >= least && n <= most && (!set || cr_dfa_accepts(set, value->text));
+}
+
+static int check_object(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth)
+{
+    const cr_json *properties = cr_json_get(schema, "properties");
+    const cr_json *rest = cr_json_get(schema, "additionalProperties");
+    const cr_json *required = cr_json_get(schema, "required");
+    int result = 1;
+    for (const cr_json *v = value->first; v; v = v->next) {
+        const cr_json *mine = cr_json_get_str(properties, v->key);
+        mine = mine ? mine : rest;
+        if (mine)
+            result = both(result, cr_schema_check(c, mine, v, depth + 1));
+    }
+    for (const cr_json *k = required ? required->first : NULL; k; k = k->next)
+        result = both(result, cr_json_get_str(value, k->text) != NULL);
+    return result;
+}
+
+static int check_lists(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth)
+{
+    const cr_json *all = cr_json_get(schema, "allOf"), *any = cr_json_get(schema, "anyOf");
+    const cr_json *one = cr_json_get(schema, "oneOf"), *list = cr_json_get(schema, "enum");
+    const cr_json *only = cr_json_get(schema, "const");
+    int result = 1, best = any ? 0 : 1, n_good = 0, n_maybe = 0;
+    for (const cr_json *s = all ? all->first : NULL; s; s = s->next)
+        result = both(result, cr_schema_check(c, s, value, depth + 1));
+    for (const cr_json *s = any ? any->first : NULL; s && best != 1; s = s->next) {
+        int here = cr_schema_check(c, s, value, depth + 1);
+        best = here != 0 ? here : best;
+    }
+    for (const cr_json *s = one ? one->first : NULL; s; s = s->next) {
+        int here = cr_schema_check(c, s, value, depth + 1);
+        n_good += here == 1;
+        n_maybe += here < 0;
+    }
+    if (one)
+        result = both(result, n_good > 1 ? 0 : n_maybe > 0 ? -1 : n_good == 1);
+    bool listed = !list;
+    for (const cr_json *v = list ? list->first : NULL; v && !listed; v = v->next)
+        listed = cr_json_equal(v, value);
+    return both(both(result, best), listed && (!only || cr_json_equal(only, value)));
+}
+
+int cr_schema_check(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth)
+{
+    if (schema->kind != CR_JSON_OBJECT)
+        return schema->kind == CR_JSON_TRUE ? 1 : schema->kind == CR_JSON_FALSE ? 0 : -1;
+    if (depth > MAX_DEPTH)
+        return -1;
+    int result = 1;
+    /* The parts behind a reference are checked for themselves; deeper down nobody does. */
+    for (const cr_json *k = schema->first; k; k = k->next) {
+        bool is_ref = cr_str_is(k->key, "$ref");
+        if (!(is_ref && depth == 0) && !is_known(k, value))
+            result = -1;
+    }
+    cr_parts one = { .n = 1, .part = { { .schema = schema, .from = -1 } } };
+    unsigned kinds, mine;
+    cera_error *err = c->err;
+    c->err = NULL;
+    /* The kind of the value is that of {"const": value}. */
+    cr_json copy = *value, holder = { .kind = CR_JSON_OBJECT, .n = 1, .first = &copy };
+    copy.key = cr_str_from("const");
+    copy.next = NULL;
+    cr_parts value_parts = { .n = 1, .part = { { .schema = &holder, .from = -1 } } };
+    bool good = cr_parts_kinds(c, &one, &kinds) == CERA_OK &&
+                cr_parts_kinds(c, &value_parts, &mine) == CERA_OK;
+    c->err = err;
+    if (!good)
+        return -1;
+    if ((kinds & mine) == 0)
+        return 0;
+    if (value->kind == CR_JSON_STRING)
+        result = both(result, check_string(c, schema, value));
+    else if (value->kind == CR_JSON_NUMBER)
+        result = both(result, cr_schema_check_number(c, schema, value));
+    else if (value->kind == CR_JSON_OBJECT)
+        result = both(result, check_object(c, schema, value, depth));
+    return both(result, check_lists(c, schema, value, depth));
+}

@@ -1,0 +1,103 @@
+/* What the files of the schema compiler share. */
+#ifndef CR_SCHEMA_INTERNAL_H
+#define CR_SCHEMA_INTERNAL_H
+
+#include "grammar/dfa.h"
+#include "grammar/json_tree.h"
+#include "grammar/schema.h"
+
+/* Schemas that a value has to satisfy all of, after $ref and allOf were followed. */
+enum { CR_MAX_PARTS = 48 };
+
+typedef struct cr_part {
+    const cr_json *schema;
+    int from;      /* the part that led to it, -1: none */
+    bool any_done; /* a branch of its anyOf was chosen, and is a part too */
+    bool one_done;
+} cr_part;
+
+typedef struct cr_parts {
+    cr_part part[CR_MAX_PARTS];
+    int n;
+} cr_parts;
+
+/* Kinds of values, as bits. A number that is no integer is a kind of its own. */
+enum {
+    CR_IS_NULL = 1,
+    CR_IS_BOOL = 2,
+    CR_IS_OBJECT = 4,
+    CR_IS_ARRAY = 8,
+    CR_IS_STRING = 16,
+    CR_IS_INTEGER = 32,
+    CR_IS_FRACTION = 64,
+    CR_IS_ANY = 127,
+};
+
+typedef struct cr_compiler {
+    cr_host *host;
+    cr_arena arena;
+    cr_dfa_shop shop;
+    const cr_schema_options *options;
+    const cr_json *root;
+    cr_buf *out;  /* finished rules */
+    cr_buf known; /* of what schema.c knows of rules */
+    uint32_t n_names;
+    int depth;
+    bool no_memory; /* text could not be appended */
+    cera_error *err;
+} cr_compiler;
+
+/* A rule that is being written; its name is a letter and a number. */
+typedef struct cr_text {
+    cr_compiler *c;
+    cr_buf buf;
+} cr_text;
+
+void cr_text_init(cr_text *t, cr_compiler *c);
+void cr_text_put(cr_text *t, const char *format, ...) CR_PRINTF(2, 3);
+/* A text between quotes: as it is, or as the inside of a JSON string. */
+void cr_text_literal(cr_text *t, cr_str text);
+void cr_text_json_string(cr_text *t, cr_str text);
+/* Writes "name ::= text" and frees the text. */
+void cr_text_finish(cr_text *t, char letter, uint32_t number);
+void cr_text_drop(cr_text *t);
+
+/* "schema: #/place: what", with the place of `at`. */
+cera_status cr_schema_fail(const cr_compiler *c, const cr_json *at, cera_status status,
+                           const char *format, ...) CR_PRINTF(4, 5);
+/* For what cannot be said: a failure, or with `lenient` a warning and CERA_OK. */
+cera_status cr_schema_skip(cr_compiler *c, const cr_json *at, const char *why);
+/* Puts the place before a message that is there. */
+cera_status cr_schema_fail_in(const cr_compiler *c, const cr_json *at, cera_status status);
+cera_status cr_schema_no_memory(const cr_compiler *c);
+
+/* A rule for values that satisfy all parts; *rule 0 when there is none. Expands them first. */
+cera_status cr_schema_rule(cr_compiler *c, cr_parts *parts, uint32_t *rule);
+cera_status cr_parts_add(cr_compiler *c, cr_parts *parts, const cr_json *schema, int from);
+/* $ref and allOf; *none when a part is `false`. */
+cera_status cr_parts_expand(cr_compiler *c, cr_parts *parts, bool *none);
+/* The kinds that all parts allow. */
+cera_status cr_parts_kinds(cr_compiler *c, const cr_parts *parts, unsigned *kinds);
+/* What a number of elements or characters may be; *most UINT32_MAX: no limit. */
+cera_status cr_parts_counts(cr_compiler *c, const cr_parts *parts, const char *least_key,
+                            const char *most_key, uint32_t *least, uint32_t *most);
+
+/* Each appends an alternative for its kind of value; *none when nothing satisfies the parts. */
+cera_status cr_schema_object(cr_compiler *c, const cr_parts *parts, cr_text *t, bool *none);
+cera_status cr_schema_array(cr_compiler *c, const cr_parts *parts, cr_text *t, bool *none);
+cera_status cr_schema_string(cr_compiler *c, const cr_parts *parts, cr_text *t, bool *none);
+cera_status cr_schema_number(cr_compiler *c, const cr_parts *parts, unsigned kinds, cr_text *t,
+                             bool *none);
+/* Whether the properties of two objects keep them apart: no generated one satisfies both. */
+bool cr_objects_differ(cr_compiler *c, const cr_parts *a, const cr_parts *b);
+
+/* The strings that the parts allow; *set NULL: all. */
+cera_status cr_schema_string_set(cr_compiler *c, const cr_parts *parts, const cr_dfa **set);
+/* A rule for a set of strings, in JSON strings or as they are; *rule is the number behind 'd'. */
+void cr_schema_set_rule(cr_compiler *c, const cr_dfa *set, bool in_json, uint32_t *rule);
+
+/* Whether a value satisfies a schema: 1, 0, or -1 when that is not known here. */
+int cr_schema_check(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth);
+int cr_schema_check_number(cr_compiler *c, const cr_json *schema, const cr_json *value);
+
+#endif

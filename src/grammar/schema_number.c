@@ -1,0 +1,320 @@
+/* Numbers. A bound compares decimals digit by digit, so that 0.1 is 0.1, and the numbers between two
+ * bounds are a set of strings. Bounded numbers are written without exponent and short enough (15
+ * digits where they come close to a bound) that a reader who makes doubles of them compares alike. */
+#include "grammar/schema_internal.h"
+
+#include <stdio.h>
+
+enum { MAX_DIGITS = 15, MAX_FRACTION = 6, MAX_DIVISOR = 2000 };
+
+/* A decimal: whole.fraction, without needless zeros; the whole part is "0" at least. */
+typedef struct decimal {
+    bool negative;
+    char digits[2 * MAX_DIGITS + 2];
+    int n_whole, n_fraction; /* the fraction's digits follow the whole's */
+} decimal;
+
+/* Reads the text of a JSON number; false when it has more digits than are compared exactly. */
+static bool read_decimal(cr_str text, decimal *out)
+{
+    char digits[64];
+    int n = 0, point = 0, exponent = 0;
+    size_t i = 0;
+    bool seen_point = false;
+    *out = (decimal){ .negative = text.size > 0 && text.data[0] == '-' };
+    for (i = out->negative ? 1 : 0; i < text.size && (text.data[i] | 32) != 'e'; i++) {
+        if (text.data[i] == '.') {
+            seen_point = true;
+            continue;
+        }
+        if (n == (int)sizeof digits)
+            return false;
+        digits[n++] = text.data[i];
+        point += seen_point ? 0 : 1;
+    }
+    if (i < text.size) {
+        bool minus = text.data[++i] == '-';
+        i += text.data[i] == '-' || text.data[i] == '+' ? 1 : 0;
+        for (; i < text.size && exponent < 1000; i++)
+            exponent = exponent * 10 + (text.data[i] - '0');
+        exponent = minus ? -exponent : exponent;
+    }
+    point += exponent;
+    int first = 0;
+    while (first < n && digits[first] == '0')
+        first++;
+    while (n > first && digits[n - 1] == '0')
+        n--;
+    if (first == n) {
+        *out = (decimal){ .digits = "0", .n_whole = 1 };
+        return true;
+    }
+    point -= first;
+    int n_digits = n - first;
+    if (point > MAX_DIGITS || n_digits > MAX_DIGITS || n_digits - point > MAX_DIGITS)
+        return false;
+    int at = 0;
+    if (point <= 0)
+        out->digits[at++] = '0';
+    out->n_whole = point > 0 ? point : 1;
+    for (int k = point < 0 ? point : 0; k < CR_MAX(n_digits, point); k++)
+        out->digits[at++] = k < 0 || k >= n_digits ? '0' : digits[first + k];
+    out->n_fraction = at - out->n_whole;
+    return true;
+}
+
+static bool is_zero(const decimal *d)
+{
+    return d->n_fraction == 0 && d->n_whole == 1 && d->digits[0] == '0';
+}
+
+static int compare_magnitudes(const decimal *a, const decimal *b)
+{
+    if (a->n_whole != b->n_whole)
+        return a->n_whole < b->n_whole ? -1 : 1;
+    int n_a = a->n_whole + a->n_fraction, n_b = b->n_whole + b->n_fraction;
+    int order = memcmp(a->digits, b->digits, (size_t)CR_MIN(n_a, n_b));
+    return order != 0 ? order : n_a < n_b ? -1 : n_a > n_b ? 1 : 0;
+}
+
+static int compare(const decimal *a, const decimal *b)
+{
+    if (is_zero(a) && is_zero(b))
+        return 0;
+    if (a->negative != b->negative)
+        return a->negative ? -1 : 1;
+    int order = compare_magnitudes(a, b);
+    return a->negative ? -order : order;
+}
+
+/* ---- sets of magnitudes ------------------------------------------------------------------ */
+
+/* A bound of a magnitude, the sign left out. */
+typedef struct bound {
+    const decimal *value; /* NULL: none */
+    bool is_most, is_open;
+} bound;
+
+enum { LESS, EQUAL, GREATER };
+
+/* Strings of digits, with or without a fraction, that the bound allows. States, in this order: the
+ * whole part after n digits and how they compare so far, three for each n up to one more than the
+ * bound has; then the fraction after j digits, likewise. Needless zeros are kept out elsewhere. */
+static const cr_dfa *bound_set(cr_compiler *c, const bound *b)
+{
+    const decimal *d = b->value;
+    uint32_t n_whole = (uint32_t)d->n_whole, n_fraction = (uint32_t)d->n_fraction;
+    uint32_t fraction = (n_whole + 2) * 3;
+    cr_dfa_builder to;
+    cr_dfa_builder_init(&to, &c->shop);
+    for (uint32_t s = 0; s < fraction + (n_fraction + 2) * 3; s++) {
+        bool in_whole = s < fraction;
+        uint32_t n = in_whole ? s / 3 : (s - fraction) / 3, order = s % 3;
+        uint32_t most = in_whole ? n_whole : n_fraction;
+        /* How the number compares if it ends here. */
+        uint32_t end = order;
+        if (in_whole)
+            end = n < n_whole ? LESS : n > n_whole ? GREATER : order;
+        uint32_t at_point = end; /* and if the point comes here: the whole parts decide */
+        if (end == EQUAL && (in_whole ? n_fraction > 0 : n < n_fraction))
+            end = LESS;
+        bool good = end == EQUAL ? !b->is_open : (end == LESS) == b->is_most;
+        cr_dfa_builder_state(&to, good && (!in_whole || n > 0));
+        if (in_whole && n > 0)
+            cr_dfa_builder_move(&to, '.', '.', fraction + at_point);
+        for (uint32_t digit = 0; digit < 10; digit++) {
+            uint32_t next = order;
+            uint32_t i = in_whole ? n : n_whole + n;
+            uint32_t other = n < most ? (uint32_t)(d->digits[i] - '0') : 0;
+            if ((order == EQUAL || (in_whole && n == 0)) && (n < most || !in_whole))
+                next = digit < other ? LESS : digit > other ? GREATER : EQUAL;
+            uint32_t target = (in_whole ? 0 : fraction) + CR_MIN(n + 1, most + 1) * 3 + next;
+            cr_dfa_builder_move(&to, '0' + digit, '0' + digit, target);
+        }
+    }
+    return cr_dfa_builder_finish(&to);
+}
+
+/* ---- the numbers of a schema ------------------------------------------------------------- */
+
+typedef struct limits {
+    decimal low, high;
+    bool has_low, has_high, low_open, high_open;
+    const cr_json *at;
+} limits;
+
+static cera_status read_limit(cr_compiler *c, const cr_json *k, decimal *out)
+{
+    if (k->kind != CR_JSON_NUMBER)
+        return cr_schema_fail(c, k, CERA_E_FORMAT, "expected a number");
+    if (!read_decimal(k->text, out))
+        return cr_schema_fail(c, k, CERA_E_LIMIT, "expected at most %d digits", MAX_DIGITS);
+    return CERA_OK;
+}
+
+/* The bounds of one schema: {value, is_open} of the lower or the upper side. */
+static cera_status narrow(cr_compiler *c, const cr_json *schema, bool upper, limits *l)
+{
+    const cr_json *plain = cr_json_get(schema, upper ? "maximum" : "minimum");
+    const cr_json *open = cr_json_get(schema, upper ? "exclusiveMaximum" : "exclusiveMinimum");
+    /* In draft 4 it is a boolean beside the bound. */
+    bool is_flag = open && (open->kind == CR_JSON_TRUE || open->kind == CR_JSON_FALSE);
+    for (int i = 0; i < 2; i++) {
+        const cr_json *k = i == 0 ? plain : is_flag ? NULL : open;
+        if (!k)
+            continue;
+        bool is_open = i == 1 || (is_flag && open->kind == CR_JSON_TRUE);
+        decimal value;
+        CR_TRY(read_limit(c, k, &value));
+        decimal *old = upper ? &l->high : &l->low;
+        bool *has = upper ? &l->has_high : &l->has_low;
+        bool *old_open = upper ? &l->high_open : &l->low_open;
+        int order = *has ? compare(&value, old) * (upper ? -1 : 1) : 1;
+        if (order > 0) {
+            *old = value;
+            *old_open = is_open;
+        } else if (order == 0) {
+            *old_open = *old_open || is_open;
+        }
+        *has = true;
+        l->at = k;
+    }
+    return CERA_OK;
+}
+
+static bool intersect(cr_compiler *c, const cr_dfa **set, const cr_dfa *other)
+{
+    *set = other ? cr_dfa_and(&c->shop, *set, other) : NULL;
+    return *set != NULL;
+}
+
+/* Magnitudes of the numbers with this sign that are within the limits; NULL when memory is at its
+ * end. `set` is how they may be written. */
+static const cr_dfa *signed_set(cr_compiler *c, const cr_dfa *set, const limits *l, bool negative)
+{
+    static const decimal zero = { .digits = "0", .n_whole = 1 };
+    /* For -x the lower limit is the upper one of x, and the other way round. */
+    const decimal *low = negative ? &l->high : &l->low, *high = negative ? &l->low : &l->high;
+    bool has_low = negative ? l->has_high : l->has_low,
+         has_high = negative ? l->has_low : l->has_high;
+    bool low_open = negative ? l->high_open : l->low_open;
+    bool high_open = negative ? l->low_open : l->high_open;
+    bool low_is_above = has_low && !is_zero(low) && low->negative == negative;
+    bool high_is_below = has_high && !is_zero(high) && high->negative != negative;
+    bound bounds[3] = { { NULL, false, false } };
+    int n = 0;
+    if (high_is_below)
+        bounds[n++] = (bound){ &zero, true, true }; /* nothing */
+    else if (has_high)
+        bounds[n++] = (bound){ high, true, high_open };
+    if (low_is_above || (has_low && is_zero(low)))
+        bounds[n++] = (bound){ low, false, low_open };
+    if (negative)
+        bounds[n++] = (bound){ &zero, false, true }; /* -0 is 0 */
+    for (int i = 0; i < n && set; i++)
+        intersect(c, &set, bound_set(c, &bounds[i]));
+    return set;
+}
+
+static cera_status find_divisor(cr_compiler *c, const cr_parts *parts, const cr_dfa **set)
+{
+    for (int i = 0; i < parts->n; i++) {
+        const cr_json *k = cr_json_get(parts->part[i].schema, "multipleOf");
+        decimal d;
+        if (!k)
+            continue;
+        CR_TRY(read_limit(c, k, &d));
+        if (d.negative || is_zero(&d))
+            return cr_schema_fail(c, k, CERA_E_FORMAT, "expected a number above 0");
+        int64_t value = 0;
+        bool fits = d.n_fraction == 0 &&
+                    cr_parse_i64((cr_str){ d.digits, (size_t)d.n_whole }, &value) &&
+                    value <= MAX_DIVISOR;
+        if (!fits) {
+            CR_TRY(cr_schema_skip(c, k, "only whole numbers up to 2000 are"));
+            continue;
+        }
+        if (!intersect(c, set, cr_dfa_multiples(&c->shop, (uint32_t)value)))
+            return c->shop.too_large
+                       ? cr_schema_fail(c, k, CERA_E_LIMIT, "expected a smaller common multiple")
+                       : cr_schema_no_memory(c);
+    }
+    return CERA_OK;
+}
+
+static bool has_keyword(const cr_parts *parts, const char *name)
+{
+    for (int i = 0; i < parts->n; i++) {
+        if (cr_json_get(parts->part[i].schema, name))
+            return true;
+    }
+    return false;
+}
+
+/* Digits that may follow the point, so that 15 in all are enough near a limit. */
+static int fraction_room(const limits *l)
+{
+    int n_whole = CR_MAX(l->has_low ? l->low.n_whole : 0, l->has_high ? l->high.n_whole : 0);
+    int n_fraction =
+        CR_MAX(l->has_low ? l->low.n_fraction : 0, l->has_high ? l->high.n_fraction : 0);
+    int room = MAX_DIGITS - n_whole;
+    return n_fraction > room ? -1 : CR_MIN(room, CR_MAX((int)MAX_FRACTION, n_fraction));
+}
+
+cera_status cr_schema_number(cr_compiler *c, const cr_parts *parts, unsigned kinds, cr_text *t,
+                             bool *none)
+{
+    limits l = { .has_low = false };
+    for (int i = 0; i < parts->n; i++) {
+        CR_TRY(narrow(c, parts->part[i].schema, false, &l));
+        CR_TRY(narrow(c, parts->part[i].schema, true, &l));
+    }
+    bool only_whole = (kinds & CR_IS_FRACTION) == 0 || has_keyword(parts, "multipleOf");
+    *none = kinds == CR_IS_FRACTION;
+    if (*none)
+        return CERA_OK;
+    if (!l.has_low && !l.has_high && !has_keyword(parts, "multipleOf")) {
+        cr_text_put(t, only_whole ? "integer" : "number");
+        return CERA_OK;
+    }
+    int room = only_whole ? 0 : fraction_room(&l);
+    if (room < 0)
+        return cr_schema_fail(c, l.at, CERA_E_LIMIT, "expected bounds with at most %d digits",
+                              MAX_DIGITS);
+    char pattern[80];
+    snprintf(pattern, sizeof pattern,
+             room > 0 ? "^(0|[1-9][0-9]{0,14})(\\.[0-9]{1,%d})?$" : "^(0|[1-9][0-9]{0,14})$", room);
+    const cr_dfa *all;
+    CR_TRY(cr_regex_compile(&c->shop, cr_str_from(pattern), false, &all, c->err));
+    CR_TRY(find_divisor(c, parts, &all));
+    *none = true;
+    for (int negative = 0; negative < 2; negative++) {
+        const cr_dfa *set = signed_set(c, all, &l, negative);
+        if (!set)
+            return cr_schema_no_memory(c);
+        if (set->n_states == 0)
+            continue;
+        uint32_t rule;
+        cr_schema_set_rule(c, set, false, &rule);
+        cr_text_put(t, "%s%sd%u", *none ? "" : " | ", negative ? "\"-\" " : "", rule);
+        *none = false;
+    }
+    return CERA_OK;
+}
+
+/* ---- listed numbers ---------------------------------------------------------------------- */
+
+int cr_schema_check_number(cr_compiler *c, const cr_json *schema, const cr_json *value)
+{
+    limits l = { .has_low = false };
+    decimal d;
+    cera_error *err = c->err;
+    c->err = NULL; /* what is wrong with the schema is said elsewhere */
+    bool good = read_decimal(value->text, &d) && narrow(c, schema, false, &l) == CERA_OK &&
+                narrow(c, schema, true, &l) == CERA_OK;
+    c->err = err;
+    if (!good || cr_json_get(schema, "multipleOf"))
+        return -1;
+    int low = l.has_low ? compare(&d, &l.low) : 1, high = l.has_high ? compare(&d, &l.high) : -1;
+    return (low > 0 || (low == 0 && !l.low_open)) && (high < 0 || (high == 0 && !l.high_open));
+}
