@@ -2,6 +2,7 @@
 #define _DEFAULT_SOURCE
 #include "cera.h"
 #include "cli/cli.h"
+#include "cli/constraint.h"
 #include "cli/inputs.h"
 #include "cli/interrupt.h"
 #include "cli/out.h"
@@ -105,6 +106,11 @@ static void tell_end(const run_state *run, size_t n_ids)
     if (summary->finish == CERA_FINISH_CONTEXT)
         report_note(0, "cera: stopped after %zu token%s: the context is full (--context-size)",
                     summary->n_generated, plural);
+    if (summary->is_unfinished)
+        report_note(0, "cera: the text is not a whole one of the %s",
+                    is_set(run->args, OPT_JSON_SCHEMA) || is_set(run->args, OPT_JSON_SCHEMA_FILE)
+                        ? "schema"
+                        : "grammar");
     report_note(1, "%s", "");
     report_note(1, "---");
     report_note(1, "Prompt tokens: %zu", n_ids);
@@ -143,6 +149,8 @@ static void print_json(run_state *run, const cera_engine *engine, size_t n_ids)
                   json_text(run->path, strlen(run->path)), "text",
                   json_text(run->text.size > 0 ? run->text.data : "", run->text.size), "tokens",
                   run->tokens, "finish_reason", cera_finish_name(summary->finish));
+    if (run->options.grammar != NULL)
+        json_object_set_new(root, "unfinished", json_boolean(summary->is_unfinished));
     if (run->logprobs != NULL)
         json_object_set_new(root, "logprobs", json_pack("{s:o}", "content", run->logprobs));
     json_object_set_new(root, "usage",
@@ -246,6 +254,8 @@ static int run_engine(run_state *run, cera_engine *engine, prompt *text)
     run->vocab = cera_engine_vocab(engine);
     int code = check_bias_ids(run->args, &run->options, info.n_vocab);
     if (code == EXIT_OK)
+        code = constraint_open(run->args, run->vocab, &run->options.grammar);
+    if (code == EXIT_OK)
         code = prompt_encode(run->args, run->vocab, text);
     if (code != EXIT_OK)
         return code;
@@ -289,6 +299,7 @@ int command_RUN(const cli_args *args)
     json_decref(run.tokens);
     json_decref(run.logprobs);
     bytes_done(&run.text);
+    cera_grammar_free(run.options.grammar);
     cera_engine_close(engine);
     prompt_done(&text);
     sampling_done(&chosen);

@@ -32,10 +32,11 @@ const command_row command_table[CMD_COUNT] = {
 #define WITH_RUNTIME (WITH_ENGINE | ON(BENCH))
 #define WITH_MODEL (WITH_TEXT | ON(INSPECT) | ON(BENCH) | ON(TEMPLATE))
 #define WITH_MAKE (ON(QUANTIZE) | ON(CONVERT))
+#define WITH_GRAMMAR (ON(RUN) | ON(GRAMMAR))
 #define WITH_JSON                                                                                  \
     (ON(INSPECT) | ON(TOKENIZE) | ON(TEMPLATE) | ON(LOGITS) | ON(EMBED) | ON(PERPLEXITY) |         \
      ON(CPU) | ON(BENCH) | WITH_MAKE)
-#define WITH_FORMAT (WITH_JSON | ON(RUN) | ON(VERSION) | ON(HELP) | ON(COMPLETION))
+#define WITH_FORMAT (WITH_JSON | WITH_GRAMMAR | ON(VERSION) | ON(HELP) | ON(COMPLETION))
 #define EVERYWHERE ~0u
 #define REPEAT OPTION_REPEAT
 #define HIDDEN OPTION_HIDDEN
@@ -50,9 +51,9 @@ const option_row option_table[OPT_COUNT] = {
 };
 
 const char *const group_names[GROUP_COUNT] = {
-    [GROUP_MODEL] = "Model",       [GROUP_PROMPT] = "Prompt",     [GROUP_TEST] = "Tests",
-    [GROUP_SAMPLING] = "Sampling", [GROUP_TYPES] = "Types",       [GROUP_RUNTIME] = "Runtime",
-    [GROUP_OUTPUT] = "Output",     [GROUP_GLOBAL] = "Everywhere",
+    [GROUP_MODEL] = "Model",       [GROUP_PROMPT] = "Prompt",         [GROUP_TEST] = "Tests",
+    [GROUP_SAMPLING] = "Sampling", [GROUP_CONSTRAINT] = "Constraint", [GROUP_TYPES] = "Types",
+    [GROUP_RUNTIME] = "Runtime",   [GROUP_OUTPUT] = "Output",         [GROUP_GLOBAL] = "Everywhere",
 };
 
 /* Names that people type out of habit. */

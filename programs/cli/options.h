@@ -40,6 +40,7 @@ typedef enum option_group {
     GROUP_PROMPT,
     GROUP_TEST,
     GROUP_SAMPLING,
+    GROUP_CONSTRAINT,
     GROUP_TYPES,
     GROUP_RUNTIME,
     GROUP_OUTPUT,

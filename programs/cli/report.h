@@ -14,7 +14,7 @@
     X(EXIT_NETWORK, 4, "network", "the network failed (not used by this build)")                   \
     X(EXIT_HASH, 5, "hash", "a download does not match its hash (not used by this build)")         \
     X(EXIT_LIMIT, 6, "limit", "the context or the memory does not suffice")                        \
-    X(EXIT_CONSTRAINT, 7, "constraint", "a constraint cannot be met (not used by this build)")     \
+    X(EXIT_CONSTRAINT, 7, "constraint", "a grammar or schema cannot be compiled or met")           \
     X(EXIT_INTERRUPTED, 130, "interrupted", "interrupted with Ctrl-C")                             \
     X(EXIT_TERMINATED, 143, "terminated", "terminated (SIGTERM)")
 

@@ -1,0 +1,14 @@
+/* What a text may be: the grammar that the options name. */
+#ifndef CONSTRAINT_H
+#define CONSTRAINT_H
+
+#include "cera.h"
+#include "cli/options.h"
+
+/* Whether an option names one. */
+bool constraint_is_set(const cli_args *args);
+/* Compiles it; vocab may be NULL. *out NULL when no option names one. Returns 0, or an exit code
+ * after it has reported why. */
+int constraint_open(const cli_args *args, const cera_vocab *vocab, cera_grammar **out);
+
+#endif
