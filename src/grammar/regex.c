@@ -350,6 +350,8 @@ static cera_status parse_group(regex *x, piece *out)
                        MAX_DEPTH);
     CR_TRY(parse_alternatives(x, out));
     x->depth--;
+    if (is_broken(x))
+        return CERA_OK; /* compile says why */
     if (peek(x) != ')')
         return fail(x, "expected a ), found none");
     x->at++;
@@ -676,7 +678,7 @@ static cera_status compile(regex *x, sets *s, cr_buf *cuts, const cr_dfa **out)
     CR_TRY(finish_set(x, &any, &before));
     before = loop(x, before, false, true);
     CR_TRY(parse_alternatives(x, &middle));
-    if (peek(x) == ')')
+    if (peek(x) == ')' && !is_broken(x))
         return fail(x, "expected the end, found )");
     CR_TRY(finish_set(x, &any, &behind));
     behind = loop(x, behind, false, true);

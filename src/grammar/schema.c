@@ -288,7 +288,7 @@ static const cr_json *step(const cr_json *at, const char *text, size_t n)
     return NULL;
 }
 
-static cera_status resolve(cr_compiler *c, const cr_json *ref, const cr_json **out)
+cera_status cr_schema_resolve(cr_compiler *c, const cr_json *ref, const cr_json **out)
 {
     if (ref->kind != CR_JSON_STRING)
         return cr_schema_fail(c, ref, CERA_E_FORMAT, "expected a string");
@@ -337,7 +337,7 @@ cera_status cr_parts_expand(cr_compiler *c, cr_parts *parts, bool *none)
         const cr_json *ref = cr_json_get(schema, "$ref"), *all = cr_json_get(schema, "allOf");
         if (ref) {
             const cr_json *target;
-            CR_TRY(resolve(c, ref, &target));
+            CR_TRY(cr_schema_resolve(c, ref, &target));
             CR_TRY(cr_parts_add(c, parts, target, i));
         }
         if (all)

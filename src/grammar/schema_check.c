@@ -21,7 +21,7 @@ static bool is_known(const cr_json *k, const cr_json *value)
         { "anyOf", ~0u, true },
         { "allOf", ~0u, true },
         { "oneOf", ~0u, true },
-        { "$ref", ~0u, false },
+        { "$ref", ~0u, true },
         { "minLength", STRINGS, true },
         { "maxLength", STRINGS, true },
         { "pattern", STRINGS, true },
@@ -91,12 +91,23 @@ static int check_object(cr_compiler *c, const cr_json *schema, const cr_json *va
     return result;
 }
 
+static int check_reference(cr_compiler *c, const cr_json *ref, const cr_json *value, int depth)
+{
+    const cr_json *target;
+    cera_error *err = c->err;
+    c->err = NULL;
+    cera_status status = cr_schema_resolve(c, ref, &target);
+    c->err = err;
+    return status == CERA_OK ? cr_schema_check(c, target, value, depth + 1) : -1;
+}
+
 static int check_lists(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth)
 {
     const cr_json *all = cr_json_get(schema, "allOf"), *any = cr_json_get(schema, "anyOf");
     const cr_json *one = cr_json_get(schema, "oneOf"), *list = cr_json_get(schema, "enum");
-    const cr_json *only = cr_json_get(schema, "const");
-    int result = 1, best = any ? 0 : 1, n_good = 0, n_maybe = 0;
+    const cr_json *only = cr_json_get(schema, "const"), *ref = cr_json_get(schema, "$ref");
+    int result = ref ? check_reference(c, ref, value, depth) : 1, best = any ? 0 : 1, n_good = 0,
+        n_maybe = 0;
     for (const cr_json *s = all ? all->first : NULL; s; s = s->next)
         result = both(result, cr_schema_check(c, s, value, depth + 1));
     for (const cr_json *s = any ? any->first : NULL; s && best != 1; s = s->next) {
@@ -123,12 +134,8 @@ int cr_schema_check(cr_compiler *c, const cr_json *schema, const cr_json *value,
     if (depth > MAX_DEPTH)
         return -1;
     int result = 1;
-    /* The parts behind a reference are checked for themselves; deeper down nobody does. */
-    for (const cr_json *k = schema->first; k; k = k->next) {
-        bool is_ref = cr_str_is(k->key, "$ref");
-        if (!(is_ref && depth == 0) && !is_known(k, value))
-            result = -1;
-    }
+    for (const cr_json *k = schema->first; k; k = k->next)
+        result = is_known(k, value) ? result : -1;
     cr_parts one = { .n = 1, .part = { { .schema = schema, .from = -1 } } };
     unsigned kinds, mine;
     cera_error *err = c->err;

@@ -73,6 +73,8 @@ cera_status cr_schema_no_memory(const cr_compiler *c);
 
 /* A rule for values that satisfy all parts; *rule 0 when there is none. Expands them first. */
 cera_status cr_schema_rule(cr_compiler *c, cr_parts *parts, uint32_t *rule);
+/* What a $ref points to. */
+cera_status cr_schema_resolve(cr_compiler *c, const cr_json *ref, const cr_json **out);
 cera_status cr_parts_add(cr_compiler *c, cr_parts *parts, const cr_json *schema, int from);
 /* $ref and allOf; *none when a part is `false`. */
 cera_status cr_parts_expand(cr_compiler *c, cr_parts *parts, bool *none);

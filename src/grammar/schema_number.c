@@ -251,6 +251,16 @@ static bool has_keyword(const cr_parts *parts, const char *name)
     return false;
 }
 
+static bool has_large_divisor(const cr_parts *parts)
+{
+    for (int i = 0; i < parts->n; i++) {
+        const cr_json *k = cr_json_get(parts->part[i].schema, "multipleOf");
+        if (k && k->text.size > 2)
+            return true;
+    }
+    return false;
+}
+
 /* Digits that may follow the point, so that 15 in all are enough near a limit. */
 static int fraction_room(const limits *l)
 {
@@ -281,9 +291,13 @@ cera_status cr_schema_number(cr_compiler *c, const cr_parts *parts, unsigned kin
     if (room < 0)
         return cr_schema_fail(c, l.at, CERA_E_LIMIT, "expected bounds with at most %d digits",
                               MAX_DIGITS);
+    /* Counting digits and remainders at once takes states; large divisors leave the digits alone. */
+    const char *whole = has_large_divisor(parts) ? "*" : "{0,14}";
     char pattern[80];
-    snprintf(pattern, sizeof pattern,
-             room > 0 ? "^(0|[1-9][0-9]{0,14})(\\.[0-9]{1,%d})?$" : "^(0|[1-9][0-9]{0,14})$", room);
+    if (room > 0)
+        snprintf(pattern, sizeof pattern, "^(0|[1-9][0-9]%s)(\\.[0-9]{1,%d})?$", whole, room);
+    else
+        snprintf(pattern, sizeof pattern, "^(0|[1-9][0-9]%s)$", whole);
     const cr_dfa *all;
     CR_TRY(cr_regex_compile(&c->shop, cr_str_from(pattern), false, &all, c->err));
     CR_TRY(find_divisor(c, parts, &all));
