@@ -125,14 +125,16 @@ static int32_t choose_token(sampling *s, bool end_soon, cera_error *err)
 /* One text of the grammar. False, after an error, when it does not end. */
 static bool sample_text(sampling *s, bytes *text)
 {
-    cera_error err = { .message = "the grammar does not come to an end" };
+    cera_error err;
     cera_status status = cera_grammar_state_reset(s->state, &err);
     int32_t previous = -1;
     while (status == CERA_OK && text->size < HARD_END) {
         bool complete = cera_grammar_state_is_complete(s->state);
-        bool end_soon = text->size > SOFT_END;
+        bool is_long = text->size > SOFT_END;
+        /* Every other time: what closes a string closes nothing where a pattern wants more. */
+        bool end_soon = is_long && next_random(&s->random) % 2 == 0;
         if (cera_grammar_state_is_at_end(s->state) ||
-            (complete && (end_soon || next_random(&s->random) % 8 == 0)))
+            (complete && (is_long || next_random(&s->random) % 8 == 0)))
             return true;
         if (s->vocab == NULL) {
             int byte = choose_byte(s, end_soon, &err);
@@ -155,7 +157,8 @@ static bool sample_text(sampling *s, bytes *text)
         status = cera_grammar_state_read(s->state, id, &err);
         previous = id;
     }
-    report_error(EXIT_CONSTRAINT, "cannot make a text of the grammar", err.message, NULL);
+    report_error(EXIT_CONSTRAINT, "cannot make a text of the grammar",
+                 status != CERA_OK ? err.message : "it does not come to an end", NULL);
     return false;
 }
 

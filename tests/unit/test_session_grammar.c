@@ -1,0 +1,338 @@
+/* Generating under a grammar with the real model: it is kept to the byte, ends where it ends, says when
+ * it was cut, goes on where it was cut, and costs no allocation a token. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/fault_host.h"
+#include "support/tiny.h"
+
+#include "base/compiler.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static cera_engine *engine;
+
+static int open_engine(void **state)
+{
+    (void)state;
+    engine = tiny_open(NULL);
+    return 0;
+}
+
+static int close_engine(void **state)
+{
+    (void)state;
+    cera_engine_close(engine);
+    return 0;
+}
+
+static cera_grammar *compile(const char *text)
+{
+    cera_grammar *g;
+    cera_error err;
+    if (cera_grammar_from_gbnf(text, strlen(text), cera_engine_vocab(engine), NULL, &g, &err) !=
+        CERA_OK)
+        fail_msg("%s", err.message);
+    return g;
+}
+
+static cera_session *start(void)
+{
+    cera_session *s = tiny_new(engine, 0);
+    tiny_append(s, tiny_prompt);
+    return s;
+}
+
+/* Whether the text is of the grammar, as its own matcher says of bytes. */
+static bool is_of(cera_grammar *g, const char *text, bool *complete)
+{
+    cera_grammar_state *s;
+    assert_int_equal(cera_grammar_state_new(g, &s, NULL), CERA_OK);
+    bool fits = cera_grammar_state_read_text(s, text, strlen(text), NULL) == CERA_OK;
+    *complete = cera_grammar_state_is_complete(s);
+    cera_grammar_state_free(s);
+    return fits;
+}
+
+static const char json[] =
+    "root ::= \"{\\\"a\\\": \" n \", \\\"b\\\": \\\"\" [a-z é]{1,12} \"\\\"}\"\n"
+    "n ::= [1-9] [0-9]{0,3}";
+
+static void keeps_to_the_grammar(void **state)
+{
+    (void)state;
+    cera_grammar *g = compile(json);
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        cera_session *s = start();
+        cera_generate_options options;
+        cera_generate_options_init(&options);
+        options.seed = seed;
+        options.grammar = g;
+        options.temperature = seed % 4 == 0 ? 0.0f : 5.0f;
+        options.top_p = 1.0f;
+        options.min_p = 0.0f;
+        options.ignore_eos = seed % 2 == 0;
+        tiny_record record = { .n_tokens = 0 };
+        cera_summary summary = tiny_generate(s, &options, &record);
+        bool complete;
+        assert_true(is_of(g, record.text, &complete));
+        assert_true(complete);
+        assert_int_equal(summary.finish, CERA_FINISH_STOP);
+        assert_false(summary.is_unfinished);
+        cera_session_free(s);
+    }
+    cera_grammar_free(g);
+}
+
+/* A grammar that may end, or go on: only the model's end token ends it, or what must. */
+static void ends_where_the_grammar_may(void **state)
+{
+    (void)state;
+    cera_grammar *g = compile("root ::= \"no\" | \"no.\"");
+    cera_session *s = start();
+    cera_generate_options options = tiny_greedy(50); /* ignores end tokens */
+    options.grammar = g;
+    tiny_record record = { .n_tokens = 0 };
+    cera_summary summary = tiny_generate(s, &options, &record);
+    assert_int_equal(summary.finish, CERA_FINISH_STOP);
+    assert_string_equal(record.text, "no.");
+    cera_session_free(s);
+
+    s = start();
+    options.ignore_eos = false;
+    summary = tiny_generate(s, &options, &record);
+    assert_int_equal(summary.finish, CERA_FINISH_STOP);
+    assert_true(strcmp(record.text, "no") == 0 || strcmp(record.text, "no.") == 0);
+    cera_session_free(s);
+    cera_grammar_free(g);
+
+    /* Nothing but an end: no token at all. */
+    g = compile("root ::= \"\"");
+    s = start();
+    options.grammar = g;
+    summary = tiny_generate(s, &options, &record);
+    assert_int_equal(summary.finish, CERA_FINISH_STOP);
+    assert_int_equal(summary.n_generated, 0);
+    cera_session_free(s);
+    cera_grammar_free(g);
+}
+
+/* Cut at every length, it says so, and the next generation goes on to the same text. */
+static void goes_on_where_it_was_cut(void **state)
+{
+    (void)state;
+    cera_grammar *g = compile(json);
+    cera_generate_options options = tiny_greedy(100);
+    options.grammar = g;
+    cera_session *s = start();
+    tiny_record whole = { .n_tokens = 0 }, first = whole, rest = whole;
+    cera_summary summary = tiny_generate(s, &options, &whole);
+    assert_int_equal(summary.finish, CERA_FINISH_STOP);
+    cera_session_free(s);
+    for (int n = 0; n < whole.n_tokens; n++) {
+        s = start();
+        options.max_tokens = n;
+        summary = tiny_generate(s, &options, &first);
+        assert_int_equal(summary.finish, CERA_FINISH_LENGTH);
+        assert_true(summary.is_unfinished);
+        options.max_tokens = 100;
+        summary = tiny_generate(s, &options, &rest);
+        assert_int_equal(summary.finish, CERA_FINISH_STOP);
+        assert_false(summary.is_unfinished);
+        char text[2 * sizeof first.text];
+        snprintf(text, sizeof text, "%s%s", first.text, rest.text);
+        assert_string_equal(text, whole.text);
+        /* It is finished: the next one begins anew. */
+        summary = tiny_generate(s, &options, &rest);
+        assert_int_equal(rest.text[0], '{');
+        cera_session_free(s);
+    }
+
+    /* Something appended in between, a reset, or another grammar: it begins anew. */
+    s = start();
+    options.max_tokens = 5;
+    tiny_generate(s, &options, &first);
+    assert_int_equal(cera_session_append_text(s, " x", NULL), CERA_OK);
+    tiny_generate(s, &options, &rest);
+    assert_int_equal(rest.text[0], '{');
+    cera_session_reset(s);
+    tiny_append(s, tiny_prompt);
+    tiny_generate(s, &options, &rest);
+    assert_string_equal(rest.text, first.text);
+    cera_grammar *other = compile("root ::= \"xyz\"");
+    options.grammar = other;
+    tiny_generate(s, &options, &rest);
+    assert_string_equal(rest.text, "xyz");
+    cera_session_free(s);
+    cera_grammar_free(other);
+    cera_grammar_free(g);
+}
+
+static void fails_without_harm(void **state)
+{
+    (void)state;
+    cera_session *s = start(), *twin = start();
+    cera_generate_options options = tiny_greedy(5);
+    cera_error err;
+    /* Without a vocabulary, with another one, with all that is allowed banned. */
+    cera_grammar *g;
+    assert_int_equal(cera_grammar_from_gbnf("root ::= \"a\"", 12, NULL, NULL, &g, NULL), CERA_OK);
+    options.grammar = g;
+    assert_int_equal(cera_session_generate(s, &options, NULL, NULL, &err), CERA_E_ARG);
+    assert_non_null(strstr(err.message, "without a vocabulary"));
+    cera_grammar_free(g);
+    cera_vocab *vocab;
+    cera_source source = tiny_source();
+    assert_int_equal(cera_vocab_open(&source, NULL, &vocab, NULL), CERA_OK);
+    assert_int_equal(cera_grammar_from_gbnf("root ::= \"a\"", 12, vocab, NULL, &g, NULL), CERA_OK);
+    options.grammar = g;
+    assert_int_equal(cera_session_generate(s, &options, NULL, NULL, &err), CERA_E_ARG);
+    assert_non_null(strstr(err.message, "found another"));
+    cera_grammar_free(g);
+    cera_vocab_free(vocab);
+    g = compile("root ::= <[5]> \"x\"");
+    cera_logit_bias ban = { 5, -INFINITY };
+    options.grammar = g;
+    options.bias = &ban;
+    options.n_bias = 1;
+    assert_int_equal(cera_session_generate(s, &options, NULL, NULL, &err), CERA_E_ARG);
+    assert_non_null(strstr(err.message, "grammar: expected a token"));
+    cera_grammar_free(g);
+    tiny_assert_twins(s, twin);
+    cera_session_free(s);
+    cera_session_free(twin);
+}
+
+static size_t n_at_token;
+static fault_host *counted;
+
+static int count_allocations(void *user, const cera_token_info *token)
+{
+    (void)user;
+    (void)token;
+    n_at_token = fault_calls(counted, FAULT_ALLOC);
+    return 0;
+}
+
+static void a_token_allocates_nothing(void **state)
+{
+    (void)state;
+    fault_host f;
+    fault_init(&f);
+    counted = &f;
+    cera_engine_options engine_options;
+    cera_engine_options_init(&engine_options);
+    engine_options.host = &f.host;
+    cera_engine *e = tiny_open(&engine_options);
+    cera_session *s = tiny_new(e, 0);
+    tiny_append(s, tiny_prompt);
+    cera_grammar *g;
+    const char *text = "root ::= ([a-z ]* [A-Z] .)*";
+    assert_int_equal(
+        cera_grammar_from_gbnf(text, strlen(text), cera_engine_vocab(e), NULL, &g, NULL), CERA_OK);
+    cera_generate_options options = tiny_greedy(1);
+    options.grammar = g;
+    cera_sink sink = { .on_token = count_allocations };
+    assert_int_equal(cera_session_generate(s, &options, &sink, NULL, NULL), CERA_OK);
+    size_t first = 0, before;
+    for (int n = 1; n < 60; n += 58) {
+        options.max_tokens = n;
+        before = fault_calls(&f, FAULT_ALLOC);
+        assert_int_equal(cera_session_generate(s, &options, &sink, NULL, NULL), CERA_OK);
+        first = n == 1 ? n_at_token - before : first;
+        /* Pages of keys and values are taken ahead; the number of calls is that of one token. */
+        assert_true(n_at_token - before <= first + 2);
+    }
+    cera_session_free(s);
+    cera_grammar_free(g);
+    cera_engine_close(e);
+    assert_null(fault_check(&f));
+    fault_done(&f);
+}
+
+static void fails_without_memory(void **state)
+{
+    (void)state;
+    for (size_t i = 1;; i++) {
+        fault_host f;
+        fault_init(&f);
+        cera_engine_options engine_options;
+        cera_engine_options_init(&engine_options);
+        engine_options.host = &f.host;
+        engine_options.n_threads = 1;
+        cera_engine *e = tiny_open(&engine_options);
+        cera_session *s = tiny_new(e, 128);
+        tiny_append(s, "a");
+        fault_allocs(&f, i, FAULT_ONCE);
+        cera_grammar *g = NULL;
+        cera_error err = { 0 };
+        cera_status status =
+            cera_grammar_from_gbnf("root ::= [a-z]{3,5}", 19, cera_engine_vocab(e), NULL, &g, &err);
+        cera_generate_options options = tiny_greedy(8);
+        options.grammar = g;
+        if (status == CERA_OK)
+            status = cera_session_generate(s, &options, NULL, NULL, &err);
+        bool reached = fault_hits(&f) > 0;
+        cera_session_free(s);
+        cera_grammar_free(g);
+        cera_engine_close(e);
+        assert_null(fault_check(&f));
+        fault_done(&f);
+        if (!reached) {
+            assert_int_equal(status, CERA_OK);
+            break;
+        }
+        if (status != CERA_E_NOMEM)
+            fail_msg("allocation %zu: %s", i, err.message);
+    }
+}
+
+/* The states that callers hold. */
+static void states_fork_and_rewind(void **state)
+{
+    (void)state;
+    cera_grammar *g = compile(json);
+    cera_grammar_state *a, *b;
+    assert_int_equal(cera_grammar_state_new(g, &a, NULL), CERA_OK);
+    assert_int_equal(cera_grammar_state_new(g, &b, NULL), CERA_OK);
+    assert_int_equal(cera_grammar_state_read_text(a, "{\"a\": 12", 8, NULL), CERA_OK);
+    assert_int_equal(cera_grammar_state_set(b, a, NULL), CERA_OK);
+    assert_int_equal(cera_grammar_state_read_text(a, ", \"b\": \"x\"}", 11, NULL), CERA_OK);
+    assert_true(cera_grammar_state_is_complete(a) && cera_grammar_state_is_at_end(a));
+    assert_false(cera_grammar_state_is_complete(b));
+    const uint64_t *bits_a, *bits_b;
+    assert_int_equal(cera_grammar_state_mask(a, &bits_a, NULL), CERA_OK);
+    assert_int_equal(cera_grammar_state_mask(b, &bits_b, NULL), CERA_OK);
+    const cera_vocab *vocab = cera_engine_vocab(engine);
+    for (int32_t id = 0; id < TINY_VOCAB; id++) {
+        assert_int_equal(bits_a[id / 64] >> (id % 64) & 1, cera_vocab_is_end(vocab, id));
+        bool allowed = (bits_b[id / 64] >> (id % 64) & 1) != 0;
+        if (!allowed)
+            assert_int_equal(cera_grammar_state_read(b, id, NULL), CERA_E_ARG);
+    }
+    assert_int_equal(cera_grammar_state_set(a, b, NULL), CERA_OK);
+    assert_int_equal(cera_grammar_state_read_text(a, "3", 1, NULL), CERA_OK);
+    assert_int_equal(cera_grammar_state_read(a, TINY_VOCAB, NULL), CERA_E_ARG);
+    cera_grammar_state_free(a);
+    cera_grammar_free(g); /* the states hold it */
+    assert_int_equal(cera_grammar_state_reset(b, NULL), CERA_OK);
+    cera_grammar_state_free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keeps_to_the_grammar),      cmocka_unit_test(ends_where_the_grammar_may),
+        cmocka_unit_test(goes_on_where_it_was_cut),  cmocka_unit_test(fails_without_harm),
+        cmocka_unit_test(a_token_allocates_nothing), cmocka_unit_test(fails_without_memory),
+        cmocka_unit_test(states_fork_and_rewind),
+    };
+    return cmocka_run_group_tests(tests, open_engine, close_engine);
+}
