@@ -50,7 +50,7 @@ static int check(const cli_args *args, cera_grammar *grammar)
 /* ---- sample ------------------------------------------------------------------------------ */
 
 /* Behind this many bytes a sample takes what closes something, where it can. */
-enum { SOFT_END = 400, HARD_END = 20000 };
+enum { SOFT_END = 400, HARD_END = 200000 };
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -68,16 +68,21 @@ typedef struct sampling {
     size_t n_tokens;
 } sampling;
 
-/* How much a text that is to end wants these bytes next: the higher, the sooner. */
-static int closing(const char *piece, size_t n)
+/* What is wanted next: anything, a plain character, or what closes something. */
+typedef enum wish { ANYTHING, PLAIN, CLOSING } wish;
+
+/* How much these bytes are wanted: the higher, the more. */
+static int rank_of(const char *piece, size_t n, wish wanted)
 {
+    if (wanted != CLOSING)
+        return wanted == PLAIN && n == 1 && piece[0] >= ' ' && piece[0] <= '~' ? 1 : 0;
     static const char order[] = "[{\\,x0}]\"";
     const char *found = n > 0 && piece[0] != '\0' ? strchr(order, piece[0]) : NULL;
     return found != NULL ? (int)(found - order) : 4;
 }
 
 /* One of the bytes that may follow, each as probable as the others; -1: none. */
-static int choose_byte(sampling *s, bool end_soon, cera_error *err)
+static int choose_byte(sampling *s, wish wanted, cera_error *err)
 {
     int chosen = -1, best = -1;
     uint64_t n = 0;
@@ -86,7 +91,7 @@ static int choose_byte(sampling *s, bool end_soon, cera_error *err)
         if (cera_grammar_state_set(s->probe, s->state, err) != CERA_OK ||
             cera_grammar_state_read_text(s->probe, &text, 1, err) != CERA_OK)
             continue;
-        int rank = end_soon ? closing(&text, 1) : 0;
+        int rank = rank_of(&text, 1, wanted);
         n = rank > best ? 0 : n;
         if (rank < best)
             continue;
@@ -98,7 +103,7 @@ static int choose_byte(sampling *s, bool end_soon, cera_error *err)
 }
 
 /* The same of tokens; end tokens are not among them. */
-static int32_t choose_token(sampling *s, bool end_soon, cera_error *err)
+static int32_t choose_token(sampling *s, wish wanted, cera_error *err)
 {
     const uint64_t *bits;
     if (cera_grammar_state_mask(s->state, &bits, err) != CERA_OK)
@@ -111,7 +116,7 @@ static int32_t choose_token(sampling *s, bool end_soon, cera_error *err)
             continue;
         size_t size = 0;
         const char *piece = cera_vocab_piece(s->vocab, (int32_t)id, &size);
-        int rank = end_soon ? closing(piece, size) : 0;
+        int rank = rank_of(piece, size, wanted);
         n = rank > best ? 0 : n;
         if (rank < best)
             continue;
@@ -131,13 +136,13 @@ static bool sample_text(sampling *s, bytes *text)
     while (status == CERA_OK && text->size < HARD_END) {
         bool complete = cera_grammar_state_is_complete(s->state);
         bool is_long = text->size > SOFT_END;
-        /* Every other time: what closes a string closes nothing where a pattern wants more. */
-        bool end_soon = is_long && next_random(&s->random) % 2 == 0;
+        /* Not each time: what closes a string closes nothing where a pattern wants more. */
+        wish wanted = !is_long ? ANYTHING : next_random(&s->random) % 2 == 0 ? CLOSING : PLAIN;
         if (cera_grammar_state_is_at_end(s->state) ||
             (complete && (is_long || next_random(&s->random) % 8 == 0)))
             return true;
         if (s->vocab == NULL) {
-            int byte = choose_byte(s, end_soon, &err);
+            int byte = choose_byte(s, wanted, &err);
             if (byte < 0)
                 break;
             char c = (char)byte;
@@ -145,7 +150,7 @@ static bool sample_text(sampling *s, bytes *text)
             status = cera_grammar_state_read_text(s->state, &c, 1, &err);
             continue;
         }
-        int32_t id = choose_token(s, end_soon, &err);
+        int32_t id = choose_token(s, wanted, &err);
         if (id < 0) {
             if (complete)
                 return true;
