@@ -85,7 +85,7 @@ static bool is_broken(const regex *x)
     return x->too_large || x->no_memory;
 }
 
-static void connect(regex *x, uint32_t from, uint32_t to)
+static void link_nodes(regex *x, uint32_t from, uint32_t to)
 {
     if (is_broken(x))
         return;
@@ -97,7 +97,7 @@ static piece one_edge(regex *x, edge_kind kind)
 {
     piece p = { add_node(x, kind), 0 };
     p.out = add_node(x, EMPTY);
-    connect(x, p.in, p.out);
+    link_nodes(x, p.in, p.out);
     return p;
 }
 
@@ -443,12 +443,12 @@ static cera_status parse_again(regex *x, size_t at, piece *out)
 static piece loop(regex *x, piece p, bool least_one, bool again)
 {
     piece q = { add_node(x, EMPTY), add_node(x, EMPTY) };
-    connect(x, q.in, p.in);
+    link_nodes(x, q.in, p.in);
     if (!least_one)
-        connect(x, q.in, q.out);
-    connect(x, p.out, q.out);
+        link_nodes(x, q.in, q.out);
+    link_nodes(x, p.out, q.out);
     if (again)
-        connect(x, p.out, p.in);
+        link_nodes(x, p.out, p.in);
     return q;
 }
 
@@ -478,7 +478,7 @@ static cera_status parse_repeated(regex *x, piece *out)
         bool last = i + 1 == n;
         if (i >= least || (last && most == UINT32_MAX))
             next = loop(x, next, i < least, last && most == UINT32_MAX);
-        connect(x, all.out, next.in);
+        link_nodes(x, all.out, next.in);
         all.out = next.out;
     }
     *out = all;
@@ -496,19 +496,19 @@ static cera_status parse_alternatives(regex *x, piece *out)
     uint32_t choice = all.in;
     for (;;) {
         uint32_t at = add_node(x, EMPTY);
-        connect(x, choice, at);
+        link_nodes(x, choice, at);
         while (peek(x) >= 0 && peek(x) != '|' && peek(x) != ')' && !is_broken(x)) {
             piece next;
             CR_TRY(parse_repeated(x, &next));
-            connect(x, at, next.in);
+            link_nodes(x, at, next.in);
             at = next.out;
         }
-        connect(x, at, all.out);
+        link_nodes(x, at, all.out);
         if (peek(x) != '|')
             break;
         x->at++;
         uint32_t more = add_node(x, EMPTY);
-        connect(x, choice, more);
+        link_nodes(x, choice, more);
         choice = more;
     }
     *out = all;
@@ -682,8 +682,8 @@ static cera_status compile(regex *x, sets *s, cr_buf *cuts, const cr_dfa **out)
         return fail(x, "expected the end, found )");
     CR_TRY(finish_set(x, &any, &behind));
     behind = loop(x, behind, false, true);
-    connect(x, before.out, middle.in);
-    connect(x, middle.out, behind.in);
+    link_nodes(x, before.out, middle.in);
+    link_nodes(x, middle.out, behind.in);
     s->n_nodes = (uint32_t)(x->nodes.size / sizeof(node));
     s->stack = cr_arena_array(x->shop->arena, s->n_nodes + 1, sizeof *s->stack);
     s->seen = cr_arena_array(x->shop->arena, s->n_nodes + 1, sizeof *s->seen);
