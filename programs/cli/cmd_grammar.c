@@ -137,7 +137,7 @@ static bool sample_text(sampling *s, bytes *text)
         bool complete = cera_grammar_state_is_complete(s->state);
         bool is_long = text->size > SOFT_END;
         /* Not each time: what closes a string closes nothing where a pattern wants more. */
-        wish wanted = !is_long ? ANYTHING : next_random(&s->random) % 2 == 0 ? CLOSING : PLAIN;
+        wish wanted = is_long ? (wish)(next_random(&s->random) % 3) : ANYTHING;
         if (cera_grammar_state_is_at_end(s->state) ||
             (complete && (is_long || next_random(&s->random) % 8 == 0)))
             return true;

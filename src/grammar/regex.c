@@ -12,6 +12,9 @@ enum {
     LAST_CHAR = 0x10ffff
 };
 
+/* Of sets of nodes: a table twice as large as there may be, and what they may take together. */
+enum { N_SLOTS = 2 * CR_DFA_MAX_STATES, MAX_MEMBER_BYTES = 16 << 20 };
+
 typedef enum edge_kind { EMPTY, BEGIN, END, CHARS } edge_kind;
 
 /* A node has up to two edges; one with CHARS has one. */
@@ -521,9 +524,11 @@ static cera_status parse_alternatives(regex *x, piece *out)
 typedef struct sets {
     cr_buf members;  /* of uint32_t */
     cr_buf begins;   /* of uint32_t: where each set begins, and the end */
+    uint32_t *slots; /* [N_SLOTS] open addressing: set + 1 */
     uint32_t *stack; /* [n_nodes] scratch */
     uint8_t *seen;   /* [n_nodes] scratch */
     uint32_t n_nodes, n;
+    bool is_full;
 } sets;
 
 static uint32_t begin_of(const sets *s, uint32_t i)
@@ -552,7 +557,8 @@ static void close_over(const regex *x, sets *s, uint32_t from, bool begin, bool 
     }
 }
 
-/* The number of the set that `seen` holds; UINT32_MAX when there is no room. */
+/* The number of the set that `seen` holds; UINT32_MAX when there is no room. The first set stands
+ * apart: only there ^ may be gone along when the string ends. */
 static uint32_t number_set(sets *s, bool *failed)
 {
     uint32_t start = (uint32_t)(s->members.size / sizeof(uint32_t));
@@ -564,19 +570,23 @@ static uint32_t number_set(sets *s, bool *failed)
         return UINT32_MAX;
     uint32_t end = (uint32_t)(s->members.size / sizeof(uint32_t));
     const uint32_t *members = (const uint32_t *)(const void *)s->members.data;
-    /* Never the first set: only there ^ may be gone along when the string ends. */
-    for (uint32_t i = 1; i < s->n; i++) {
-        uint32_t a = begin_of(s, i), b = begin_of(s, i + 1);
-        if (b - a == end - start &&
-            memcmp(members + a, members + start, (b - a) * sizeof *members) == 0) {
+    size_t size = (end - start) * sizeof *members;
+    size_t slot = cr_hash(members + start, size) & (N_SLOTS - 1);
+    for (; s->n > 0 && s->slots[slot] != 0; slot = (slot + 1) & (N_SLOTS - 1)) {
+        uint32_t i = s->slots[slot] - 1, begin = begin_of(s, i);
+        if (begin_of(s, i + 1) - begin == end - start &&
+            memcmp(members + begin, members + start, size) == 0) {
             s->members.size = start * sizeof *members;
             return i;
         }
     }
-    if (s->n == CR_DFA_MAX_STATES || !cr_buf_append(&s->begins, &end, sizeof end)) {
+    s->is_full = s->n == CR_DFA_MAX_STATES || s->members.size > MAX_MEMBER_BYTES;
+    if (s->is_full || !cr_buf_append(&s->begins, &end, sizeof end)) {
         *failed = true;
         return UINT32_MAX;
     }
+    if (s->n > 0)
+        s->slots[slot] = s->n + 1;
     return s->n++;
 }
 
@@ -665,7 +675,7 @@ static const cr_dfa *determinize(const regex *x, uint32_t start, uint32_t final,
     }
     if (failed)
         b.failed = true;
-    if (s->n == CR_DFA_MAX_STATES)
+    if (s->is_full)
         x->shop->too_large = true;
     return cr_dfa_builder_finish(&b);
 }
@@ -687,7 +697,8 @@ static cera_status compile(regex *x, sets *s, cr_buf *cuts, const cr_dfa **out)
     s->n_nodes = (uint32_t)(x->nodes.size / sizeof(node));
     s->stack = cr_arena_array(x->shop->arena, s->n_nodes + 1, sizeof *s->stack);
     s->seen = cr_arena_array(x->shop->arena, s->n_nodes + 1, sizeof *s->seen);
-    if (!x->too_large && !x->no_memory && s->stack && s->seen) {
+    s->slots = cr_arena_array(x->shop->arena, N_SLOTS, sizeof *s->slots);
+    if (!x->too_large && !x->no_memory && s->stack && s->seen && s->slots) {
         const cr_dfa *d = determinize(x, before.in, behind.out, s, cuts);
         if (d) {
             *out = d;
