@@ -273,22 +273,33 @@ uint32_t cr_matcher_close(cr_matcher *m)
 
 uint32_t cr_matcher_step(cr_matcher *m, uint32_t state, uint8_t byte)
 {
-    uint32_t *next = &m->next[(size_t)state * m->a->n_classes + m->a->class_of[byte]];
-    if (*next != CR_STATE_UNKNOWN)
-        return *next;
+    uint32_t *row = m->next + (size_t)state * m->a->n_classes;
+    if (row[m->a->class_of[byte]] != CR_STATE_UNKNOWN)
+        return row[m->a->class_of[byte]];
+    /* All bytes of [lo, hi] fit the same edges, so what is found holds for their classes, too. */
+    uint8_t lo = 0, hi = 255;
     cr_matcher_begin(m);
     for (uint32_t i = 0; i < m->states[state].n; i++) {
         cr_reader reader = m->readers[m->states[state].first + i];
         const cr_node *node = &m->a->nodes[reader.node];
         for (uint32_t e = 0; e < node->n_edges; e++) {
             const cr_edge *edge = &m->a->edges[node->edges + e];
-            if (edge->kind == CR_EDGE_BYTES && edge->lo <= byte && byte <= edge->hi)
+            if (edge->kind != CR_EDGE_BYTES)
+                continue;
+            if (edge->hi < byte) {
+                lo = CR_MAX(lo, (uint8_t)(edge->hi + 1));
+            } else if (edge->lo > byte) {
+                hi = CR_MIN(hi, (uint8_t)(edge->lo - 1));
+            } else {
+                lo = CR_MAX(lo, edge->lo);
+                hi = CR_MIN(hi, edge->hi);
                 cr_matcher_add(m, edge->target, reader.stack);
+            }
         }
     }
     uint32_t found = cr_matcher_close(m);
-    if (found != CR_STATE_FULL)
-        *next = found;
+    for (uint32_t c = m->a->class_of[lo]; found != CR_STATE_FULL && c <= m->a->class_of[hi]; c++)
+        row[c] = found;
     return found;
 }
 
