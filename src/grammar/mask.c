@@ -254,6 +254,10 @@ static uint32_t cut_state(cr_matcher *m, uint32_t state, uint32_t *shared)
 {
     const cr_state *s = &m->states[state];
     *shared = shared_stack(m, s);
+    /* One frame more than the readers need is kept: in the middle of a repetition it is the round,
+     * and a walk that knows no other round ends with every character. */
+    if (*shared > CR_STACK_OPEN)
+        *shared = m->stacks[*shared].below;
     if (*shared <= CR_STACK_OPEN)
         return CR_STATE_DEAD;
     cr_matcher_begin(m);
