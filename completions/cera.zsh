@@ -6,11 +6,15 @@ _cera() {
         'run:generate text from a prompt'
         'inspect:show what is in a model file'
         'tokenize:turn text into token ids'
+        'template:turn a conversation into a prompt'
         'logits:show the scores of the next token'
         'embed:turn text into a vector'
         'perplexity:measure how well a model predicts a text'
+        'grammar:look at a grammar or a JSON Schema'
         'cpu:show the processor and the threads that will be used'
         'bench:measure the speed of a model'
+        'quantize:make a model file smaller'
+        'convert:make a model file of a downloaded folder'
         'completion:print a completion script for a shell'
         'help:explain cera or one of its commands'
         'version:print the version'
@@ -66,6 +70,13 @@ _cera() {
                 '--ignore-eos[never choose the model'\''s end tokens]' \
                 '*--logit-bias[add B to the logit of token ID; -inf bans it]:ID=B:' \
                 '--logprobs[with --format json\: log-probability of each token and of N alternatives]:N:' \
+                '--grammar[hold the text to this grammar (GBNF)]:GBNF|@FILE:' \
+                '--grammar-file[the same, from a file]:FILE:_files' \
+                '-j[hold the text to JSON that this schema accepts]:JSON|@FILE:' \
+                '--json-schema[hold the text to JSON that this schema accepts]:JSON|@FILE:' \
+                '--json-schema-file[the same, from a file]:FILE:_files' \
+                '--schema-lenient[leave out, with a warning, what cannot be enforced]' \
+                '--schema-any-order[properties in any order (default\: the order of the schema)]' \
                 '-t[threads; 0\: as many as suit this machine (default 0)]:N:' \
                 '--threads[threads; 0\: as many as suit this machine (default 0)]:N:' \
                 '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
@@ -121,6 +132,34 @@ _cera() {
                 '--no-bos[do not add the start token]' \
                 '--no-special[treat text that spells a control token as plain text]' \
                 '--ids[print the ids separated by spaces]' \
+                '--json[print JSON]' \
+                '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
+                '-h[show this help]' \
+                '--help[show this help]' \
+                '-V[print the version]' \
+                '--version[print the version]' \
+                '*-v[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '*--verbose[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '-q[errors only on standard error]' \
+                '--quiet[errors only on standard error]' \
+                '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
+                '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
+                '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
+                '*:model:_files'
+            ;;
+        template)
+            _arguments \
+                '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
+                '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
+                '--no-mmap[read the file into memory instead of mapping it]' \
+                '--messages[list of messages; - reads it from standard input, as does leaving it out in a pipe]:JSON:' \
+                '-f[read the text from a file, without its last newline]:FILE:_files' \
+                '--prompt-file[read the text from a file, without its last newline]:FILE:_files' \
+                '--chat-template[use this template\: chatml, gemma, granite, llama2, llama3, mistral, phi3, zephyr, or Jinja]:NAME:' \
+                '--chat-template-file[use the Jinja template in a file]:FILE:_files' \
+                '--tools[list of tools, or @FILE]:JSON:' \
+                '--template-vars[object with more variables for the template, or @FILE]:JSON:' \
+                '--no-generation-prompt[do not end with the beginning of an answer]' \
                 '--json[print JSON]' \
                 '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
                 '-h[show this help]' \
@@ -242,6 +281,34 @@ _cera() {
                 '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
                 '*:model:_files'
             ;;
+        grammar)
+            _arguments \
+                '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
+                '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
+                '--seed[start of the random numbers\: the same seed gives the same text (default\: random)]:N:' \
+                '-n[sample\: how many texts (default 1)]:N:' \
+                '--samples[sample\: how many texts (default 1)]:N:' \
+                '--grammar[hold the text to this grammar (GBNF)]:GBNF|@FILE:' \
+                '--grammar-file[the same, from a file]:FILE:_files' \
+                '-j[hold the text to JSON that this schema accepts]:JSON|@FILE:' \
+                '--json-schema[hold the text to JSON that this schema accepts]:JSON|@FILE:' \
+                '--json-schema-file[the same, from a file]:FILE:_files' \
+                '--schema-lenient[leave out, with a warning, what cannot be enforced]' \
+                '--schema-any-order[properties in any order (default\: the order of the schema)]' \
+                '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
+                '-h[show this help]' \
+                '--help[show this help]' \
+                '-V[print the version]' \
+                '--version[print the version]' \
+                '*-v[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '*--verbose[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '-q[errors only on standard error]' \
+                '--quiet[errors only on standard error]' \
+                '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
+                '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
+                '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
+                '*:model:_files'
+            ;;
         cpu)
             _arguments \
                 '--json[print JSON]' \
@@ -298,6 +365,50 @@ _cera() {
                 '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
                 '*:model:_files'
             ;;
+        quantize)
+            _arguments \
+                '--output-tensor-type[element type of the output matrix, instead of the mixture'\''s]:TYPE:' \
+                '--token-embedding-type[element type of the token embedding, instead of the mixture'\''s]:TYPE:' \
+                '--leave-output-tensor[keep the output matrix as it is]' \
+                '--pure[one type for all tensors instead of a mixture]' \
+                '--allow-requantize[take a file that is quantised already, at a cost in quality]' \
+                '-t[threads; 0\: as many as suit this machine (default 0)]:N:' \
+                '--threads[threads; 0\: as many as suit this machine (default 0)]:N:' \
+                '--json[print JSON]' \
+                '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
+                '-h[show this help]' \
+                '--help[show this help]' \
+                '-V[print the version]' \
+                '--version[print the version]' \
+                '*-v[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '*--verbose[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '-q[errors only on standard error]' \
+                '--quiet[errors only on standard error]' \
+                '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
+                '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
+                '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
+                '*:model:_files'
+            ;;
+        convert)
+            _arguments \
+                '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
+                '-t[threads; 0\: as many as suit this machine (default 0)]:N:' \
+                '--threads[threads; 0\: as many as suit this machine (default 0)]:N:' \
+                '--json[print JSON]' \
+                '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
+                '-h[show this help]' \
+                '--help[show this help]' \
+                '-V[print the version]' \
+                '--version[print the version]' \
+                '*-v[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '*--verbose[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '-q[errors only on standard error]' \
+                '--quiet[errors only on standard error]' \
+                '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
+                '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
+                '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
+                '*:model:_files'
+            ;;
         completion)
             _arguments \
                 '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
@@ -329,7 +440,7 @@ _cera() {
                 '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
                 '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
                 '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
-                '*:word:(run inspect tokenize logits embed perplexity cpu bench completion help version)'
+                '*:word:(run inspect tokenize template logits embed perplexity grammar cpu bench quantize convert completion help version)'
             ;;
         version)
             _arguments \

@@ -38,7 +38,7 @@ cera_status cr_folder_json(cr_folder *folder, const char *name, bool required, j
         return CERA_OK;
     cr_view view;
     CR_TRY(cr_view_open(&view, folder->host, path, MAX_JSON, err));
-    cera_status status = cr_json_parse(view.bytes, view.n_bytes, path, out, err);
+    cera_status status = cr_json_load(view.bytes, view.n_bytes, path, out, err);
     cr_view_done(&view);
     return status;
 }

@@ -3,8 +3,8 @@
 #include <float.h>
 #include <math.h>
 
-cera_status cr_json_parse(const void *bytes, size_t n, const char *path, json_t **out,
-                          cera_error *err)
+cera_status cr_json_load(const void *bytes, size_t n, const char *path, json_t **out,
+                         cera_error *err)
 {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
     json_error_t why;

@@ -10,8 +10,8 @@
 #include <jansson.h>
 
 /* Parses bytes; CERA_E_FORMAT with the line, where they are not one JSON object. json_decref *out. */
-cera_status cr_json_parse(const void *bytes, size_t n, const char *path, json_t **out,
-                          cera_error *err);
+cera_status cr_json_load(const void *bytes, size_t n, const char *path, json_t **out,
+                         cera_error *err);
 
 /* Members. An absent or null one gives false. Numbers outside the range give false too. */
 bool cr_json_u32(const json_t *object, const char *key, uint32_t *out);

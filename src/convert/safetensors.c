@@ -129,7 +129,7 @@ cera_status cr_safetensors_parse(cr_safetensors *file, cr_arena *arena, const vo
         return cr_fail(err, CERA_E_FORMAT, "%s: expected a header of at most %zu bytes, found %llu",
                        path, CR_MIN(n - 8, (size_t)MAX_HEADER), (unsigned long long)n_header);
     json_t *header;
-    CR_TRY(cr_json_parse(p + 8, (size_t)n_header, path, &header, err));
+    CR_TRY(cr_json_load(p + 8, (size_t)n_header, path, &header, err));
     source from = { p + 8 + n_header, n - 8 - n_header, path };
     cera_status status = read_header(file, arena, &from, header, err);
     json_decref(header);

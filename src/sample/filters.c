@@ -94,7 +94,7 @@ static float block_max(const float *values, size_t n)
     return max[0];
 }
 
-size_t cr_filter_find(const cr_candidates *list, int32_t id)
+size_t cr_candidates_find(const cr_candidates *list, int32_t id)
 {
     if (list->is_whole)
         return (size_t)id;
@@ -315,7 +315,7 @@ void cr_filter_max_surprise(cr_candidates *list, double most)
 
 double cr_filter_surprise(const cr_candidates *list, int32_t id)
 {
-    size_t i = cr_filter_find(list, id);
+    size_t i = cr_candidates_find(list, id);
     assert(i < list->n && list->weight[i] > 0.0);
     return (cr_ln(total_weight(list)) - cr_ln(list->weight[i])) / LN_2;
 }

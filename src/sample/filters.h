@@ -24,7 +24,7 @@ typedef struct cr_candidates {
 } cr_candidates;
 
 /* Where a token stands in the list; list->n when it is not there. */
-size_t cr_filter_find(const cr_candidates *list, int32_t id);
+size_t cr_candidates_find(const cr_candidates *list, int32_t id);
 
 /* Makes the list of value[0, n_values), whose place is the id: the finite ones, without those that
  * a following cr_filter_top_k(k) would drop anyway, as far as that is cheap to see. */

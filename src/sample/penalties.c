@@ -43,7 +43,7 @@ void cr_penalize(cr_candidates *list, const cr_counts *counts, const cr_penalty 
     for (size_t w = 0; w < (counts->n_vocab + 63) / 64; w++) {
         int32_t id = (int32_t)(w * 64);
         for (uint64_t word = counts->seen[w]; word != 0; word >>= 1, id++) {
-            size_t i = (word & 1) != 0 ? cr_filter_find(list, id) : list->n;
+            size_t i = (word & 1) != 0 ? cr_candidates_find(list, id) : list->n;
             if (i == list->n || !isfinite(list->value[i]))
                 continue;
             float value = list->value[i];
@@ -110,7 +110,7 @@ void cr_dry_apply(const cr_dry *dry, cr_candidates *list, const int32_t *window,
         int32_t next = window[n - j], length = dry->longest[next];
         dry->longest[next] = 0; /* so that it is lessened once */
         if (length >= dry->allowed_length && !breaks(dry, next))
-            lessen(list, cr_filter_find(list, next),
+            lessen(list, cr_candidates_find(list, next),
                    scale * penalty_of(dry, length - dry->allowed_length));
     }
 }

@@ -129,7 +129,7 @@ static void expect_range(const lists *l, size_t first, size_t end)
 {
     assert_int_equal(l->list.n, end - first);
     for (size_t i = first; i < end; i++)
-        assert_true(cr_filter_find(&l->list, l->sorted[i].id) < l->list.n);
+        assert_true(cr_candidates_find(&l->list, l->sorted[i].id) < l->list.n);
     for (size_t i = 1; i < l->list.n; i++)
         assert_true(l->list.id[i - 1] < l->list.id[i]);
 }
