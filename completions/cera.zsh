@@ -82,7 +82,7 @@ _cera() {
                 '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
                 '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
                 '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
-                '--kv-cache-keys[type of cached keys and values (default f16)]:f32|f16:(f32 f16)' \
+                '--kv-type[type of cached keys and values (default f16)]:f16|f32|q8_0:(f16 f32 q8_0)' \
                 '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
                 '--unbuffered[write each token at once, to a pipe too]' \
                 '-h[show this help]' \
@@ -194,7 +194,7 @@ _cera() {
                 '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
                 '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
                 '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
-                '--kv-cache-keys[type of cached keys and values (default f16)]:f32|f16:(f32 f16)' \
+                '--kv-type[type of cached keys and values (default f16)]:f16|f32|q8_0:(f16 f32 q8_0)' \
                 '--top-k[print the K largest, in descending order; 0\: all (default 0)]:K:' \
                 '--json[print JSON]' \
                 '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
@@ -230,7 +230,7 @@ _cera() {
                 '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
                 '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
                 '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
-                '--kv-cache-keys[type of cached keys and values (default f16)]:f32|f16:(f32 f16)' \
+                '--kv-type[type of cached keys and values (default f16)]:f16|f32|q8_0:(f16 f32 q8_0)' \
                 '--per-token[print a vector for each token instead of their mean]' \
                 '--json[print JSON]' \
                 '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
@@ -347,7 +347,7 @@ _cera() {
                 '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
                 '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
                 '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
-                '--kv-cache-keys[type of cached keys and values (default f16)]:f32|f16:(f32 f16)' \
+                '--kv-type[type of cached keys and values (default f16)]:f16|f32|q8_0:(f16 f32 q8_0)' \
                 '-o[form of the result (default md)]:md|csv|json|jsonl:(md csv json jsonl)' \
                 '--output[form of the result (default md)]:md|csv|json|jsonl:(md csv json jsonl)' \
                 '--json[print JSON]' \

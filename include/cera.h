@@ -443,7 +443,11 @@ CERA_API bool cera_grammar_state_is_at_end(const cera_grammar_state *state);
 
 typedef struct cera_engine cera_engine;
 
-typedef enum cera_kv_type { CERA_KV_F16 = 0, CERA_KV_F32 = 1 } cera_kv_type;
+typedef enum cera_kv_type {
+    CERA_KV_F16 = 0,
+    CERA_KV_F32 = 1,
+    CERA_KV_Q8_0 = 2, /* 8.5 bits a number; heads must be a multiple of 32 wide */
+} cera_kv_type;
 
 typedef struct cera_engine_options {
     size_t size;
@@ -454,6 +458,11 @@ typedef struct cera_engine_options {
     cera_kv_type kv_type;  /* of keys and values; default F16 */
     const char *cpu_tier;  /* highest ISA level to use, as cera_cpu_info names it; NULL: the best */
     const char *pre;       /* as in cera_vocab_options */
+    /* For keys, values and recurrent states: those of sessions, and those that are kept for prompts to
+     * come, which go, least recently used first, before the sum passes this. What sessions hold is
+     * never refused. 0: 256 MiB, or what two sessions with a full context take if that is more. */
+    uint64_t cache_bytes;
+    bool no_reuse; /* every input is computed, whatever the engine knows, and nothing is kept */
 } cera_engine_options;
 CERA_API void cera_engine_options_init(cera_engine_options *options);
 
@@ -483,6 +492,27 @@ typedef struct cera_engine_info {
     double load_ms;
 } cera_engine_info;
 CERA_API void cera_engine_get_info(const cera_engine *engine, cera_engine_info *out);
+
+/* What an engine remembers. Keys and values of 64 positions are a page, which sessions with a common
+ * beginning share. An engine keeps what was computed, prompts and answers, after its session is gone or
+ * has moved on: an input starts from the longest beginning that is known, and its results are the
+ * same, to the bit, as if it had been computed. All bytes are exact. */
+typedef struct cera_engine_stats {
+    uint64_t budget_bytes;       /* cache_bytes */
+    uint64_t page_bytes_used;    /* pages that sessions hold; one that several hold counts once */
+    uint64_t page_bytes_cached;  /* pages that are only kept */
+    uint64_t state_bytes_used;   /* recurrent states that sessions hold */
+    uint64_t state_bytes_cached; /* that are only kept */
+    uint64_t free_bytes;         /* of pages and states, held ready for the next use */
+    uint64_t n_blocks;           /* spans of up to 64 tokens that are known */
+    uint64_t n_hits;             /* inputs for which more was known than their session had ... */
+    uint64_t n_misses;           /* ... and the others */
+    uint64_t n_tokens_reused;    /* of inputs, the session's own earlier ones among them */
+    uint64_t n_tokens_computed;  /* of inputs */
+    uint64_t n_evictions;        /* blocks that were given up to keep to the budget */
+} cera_engine_stats;
+CERA_API void cera_engine_get_stats(const cera_engine *engine, cera_engine_stats *out);
+
 CERA_API const cera_vocab *cera_engine_vocab(const cera_engine *engine);
 
 typedef enum cera_pooling {
@@ -537,6 +567,17 @@ CERA_API cera_status cera_session_append_ids(cera_session *session, const int32_
  * compares answers; exp(-mean) over a long text is its perplexity. Fails as cera_session_append. */
 CERA_API cera_status cera_session_score(cera_session *session, const int32_t *ids, size_t n,
                                         float *logprobs, cera_error *err);
+/* Makes the history ids[0, n): goes back, changes the middle, appends, and computes only what is neither
+ * the session's own nor known to the engine; of a history that changes, that is at least the last
+ * token. ids may be the session's own history. All or nothing, as append. */
+CERA_API cera_status cera_session_sync(cera_session *session, const int32_t *ids, size_t n,
+                                       cera_error *err);
+/* Back to `position`, at most the present one: the logits are those that followed it then. Where a model
+ * has recurrent states or windows, what is not known any more is computed again. */
+CERA_API cera_status cera_session_rewind(cera_session *session, size_t position, cera_error *err);
+/* Another session that is where this one is, and goes its own way. Costs no copy of keys and values: the
+ * two share them until one writes. */
+CERA_API cera_status cera_session_fork(cera_session *session, cera_session **out, cera_error *err);
 
 /* Logits for the next token, [n_vocab]; NULL when nothing has been appended. Valid until the next
  * call on the session. */
@@ -660,7 +701,8 @@ CERA_API const char *cera_finish_name(cera_finish finish);
 
 typedef struct cera_summary {
     cera_finish finish;
-    size_t n_prompt; /* tokens appended since the previous generation */
+    size_t n_prompt; /* tokens appended, or in the last sync, since the previous generation */
+    size_t n_reused; /* of these: known, so that they were not computed */
     size_t n_generated;
     double prompt_ms, generate_ms, first_token_ms; /* first token: from the call */
     bool

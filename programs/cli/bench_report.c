@@ -124,7 +124,7 @@ static json_t *row_to_json(const bench_report *report, const cera_engine_info *i
                            const bench_test *test, const bench_samples *samples)
 {
     const bench_setup *setup = &report->setup;
-    const char *kv_type = setup->kv_f32 ? "f32" : "f16";
+    const char *kv_type = setup->kv_type;
     char model[128];
     describe_model(info, model, sizeof(model));
     json_t *row = json_pack(
@@ -247,7 +247,7 @@ static bool column_is_shown(const bench_setup *setup, int column)
     if (column == COLUMN_UBATCH)
         return setup->chunk_size != DEFAULT_CHUNK;
     if (column == COLUMN_TYPE_K || column == COLUMN_TYPE_V)
-        return setup->kv_f32;
+        return strcmp(setup->kv_type, "f16") != 0;
     return true;
 }
 

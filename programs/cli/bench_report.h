@@ -33,7 +33,7 @@ typedef struct bench_samples {
 typedef struct bench_setup {
     const char *path, *cpu_name;
     int chunk_size;
-    bool kv_f32;
+    const char *kv_type; /* "f16" */
 } bench_setup;
 
 typedef struct bench_report {

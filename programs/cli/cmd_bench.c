@@ -135,8 +135,7 @@ static int read_command_line(bench *b)
     b->report.setup = (bench_setup){
         .path = b->path,
         .chunk_size = (int)(is_set(args, OPT_UBATCH_SIZE) ? values[OPT_UBATCH_SIZE].integer : 512),
-        .kv_f32 =
-            is_set(args, OPT_KV_CACHE_KEYS) && strcmp(values[OPT_KV_CACHE_KEYS].text, "f32") == 0,
+        .kv_type = model_kv_name(model_kv_type(args)),
     };
     if (b->report.setup.chunk_size == 0)
         b->report.setup.chunk_size = (int)option_table[OPT_UBATCH_SIZE].max;

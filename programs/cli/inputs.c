@@ -27,6 +27,9 @@ bool wants_json(const cli_args *args)
 
 /* ---- model ------------------------------------------------------------------------------- */
 
+/* By cera_kv_type. */
+static const char *const kv_names[] = { "f16", "f32", "q8_0" };
+
 cera_source model_source(const cli_args *args, const char *path)
 {
     return (cera_source){ .path = path, .no_mmap = is_set(args, OPT_NO_MMAP) };
@@ -82,6 +85,21 @@ int model_failed(const char *path, const cera_error *err)
     return code;
 }
 
+cera_kv_type model_kv_type(const cli_args *args)
+{
+    int option = is_set(args, OPT_KV_TYPE) ? OPT_KV_TYPE : OPT_KV_CACHE_KEYS;
+    for (int i = 0; is_set(args, option) && i < (int)(sizeof kv_names / sizeof kv_names[0]); i++) {
+        if (strcmp(args->option[option].text, kv_names[i]) == 0)
+            return (cera_kv_type)i;
+    }
+    return CERA_KV_F16;
+}
+
+const char *model_kv_name(cera_kv_type type)
+{
+    return kv_names[type];
+}
+
 int model_open_engine(const cli_args *args, const char *path, cera_engine **out)
 {
     cera_host host;
@@ -95,8 +113,9 @@ int model_open_engine(const cli_args *args, const char *path, cera_engine **out)
         int64_t size = args->option[OPT_UBATCH_SIZE].integer;
         options.chunk_size = size == 0 ? (int)option_table[OPT_UBATCH_SIZE].max : (int)size;
     }
-    if (is_set(args, OPT_KV_CACHE_KEYS) && strcmp(args->option[OPT_KV_CACHE_KEYS].text, "f32") == 0)
-        options.kv_type = CERA_KV_F32;
+    options.kv_type = model_kv_type(args);
+    options.no_reuse =
+        true; /* these commands compute a prompt once, or measure how long that takes */
     options.cpu_tier = args->option[OPT_CPU_TIER].text;
     options.pre = args->option[OPT_PRE].text;
 

@@ -14,6 +14,9 @@ bool model_is_file(const cli_args *args, const char *path);
 /* The source and host that the options ask for; path as from model_path. */
 cera_source model_source(const cli_args *args, const char *path);
 void model_host(cera_host *host);
+/* The type of keys and values that the options ask for, and a type's name. */
+cera_kv_type model_kv_type(const cli_args *args);
+const char *model_kv_name(cera_kv_type type);
 int model_open_engine(const cli_args *args, const char *path, cera_engine **out);
 /* Reports that opening `path` failed. */
 int model_failed(const char *path, const cera_error *err);

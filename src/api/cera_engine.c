@@ -61,6 +61,15 @@ void cera_engine_get_info(const cera_engine *engine, cera_engine_info *out)
         cr_engine_get_info(engine->core, out);
 }
 
+void cera_engine_get_stats(const cera_engine *engine, cera_engine_stats *out)
+{
+    if (!out)
+        return;
+    *out = (cera_engine_stats){ 0 };
+    if (engine)
+        cr_engine_get_stats(engine->core, out);
+}
+
 const cera_vocab *cera_engine_vocab(const cera_engine *engine)
 {
     return engine && engine->core->vocab ? &engine->vocab : NULL;

@@ -42,6 +42,17 @@ static cera_status want_session(const cera_session *session, cera_error *err)
     return CERA_OK;
 }
 
+/* The public half of a session. */
+static cera_status new_session(cera_engine *engine, cera_session **out, cera_error *err)
+{
+    cera_session *session = cr_alloc_zero(&engine->core->host, CR_MEM_OBJECT, sizeof *session);
+    if (!session)
+        return cr_fail_nomem(err, sizeof *session, "the session");
+    session->engine = cera_engine_retain(engine);
+    *out = session;
+    return CERA_OK;
+}
+
 cera_status cera_session_new(cera_engine *engine, const cera_session_options *options,
                              cera_session **out, cera_error *err)
 {
@@ -53,17 +64,14 @@ cera_status cera_session_new(cera_engine *engine, const cera_session_options *op
     if (options->size != sizeof *options)
         return cr_fail(err, CERA_E_ARG, "session options size: expected %zu, found %zu",
                        sizeof *options, options->size);
-    cr_host *host = &engine->core->host;
-    cera_session *session = cr_alloc_zero(host, CR_MEM_OBJECT, sizeof *session);
-    if (!session)
-        return cr_fail_nomem(err, sizeof *session, "the session");
+    cera_session *session;
+    CR_TRY(new_session(engine, &session, err));
     cr_session_env env = cr_engine_env(engine->core);
     cera_status status = cr_session_new(&env, options->context_size, &session->core, err);
     if (status != CERA_OK) {
-        cr_free(host, CR_MEM_OBJECT, session, sizeof *session);
+        cera_session_free(session);
         return status;
     }
-    session->engine = cera_engine_retain(engine);
     *out = session;
     return CERA_OK;
 }
@@ -108,6 +116,36 @@ cera_status cera_session_score(cera_session *session, const int32_t *ids, size_t
     if (!ids || !logprobs)
         return cr_fail(err, CERA_E_ARG, "score: expected ids and logprobs, found NULL");
     return cr_session_score(session->core, ids, n, logprobs, err);
+}
+
+cera_status cera_session_sync(cera_session *session, const int32_t *ids, size_t n, cera_error *err)
+{
+    CR_TRY(want_session(session, err));
+    if (!ids && n > 0)
+        return cr_fail(err, CERA_E_ARG, "ids: expected %zu of them, found NULL", n);
+    return cr_session_sync(session->core, ids, n, err);
+}
+
+cera_status cera_session_rewind(cera_session *session, size_t position, cera_error *err)
+{
+    CR_TRY(want_session(session, err));
+    return cr_session_rewind(session->core, position, err);
+}
+
+cera_status cera_session_fork(cera_session *session, cera_session **out, cera_error *err)
+{
+    CR_TRY(want_session(session, err));
+    if (!out)
+        return cr_fail(err, CERA_E_ARG, "out: expected a place for the session, found NULL");
+    cera_session *child;
+    CR_TRY(new_session(session->engine, &child, err));
+    cera_status status = cr_session_fork(session->core, &child->core, err);
+    if (status != CERA_OK) {
+        cera_session_free(child);
+        return status;
+    }
+    *out = child;
+    return CERA_OK;
 }
 
 cera_status cera_session_generate(cera_session *session, const cera_generate_options *options,

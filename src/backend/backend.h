@@ -17,11 +17,17 @@ typedef struct cr_backend_options {
 
 /* One sequence of a batch. Its rows stand together in the batch, in ascending position. */
 typedef struct cr_batch_seq {
-    int n_past;            /* positions that are computed already */
-    int n_rows;            /* new ones: positions n_past, n_past + 1, ... */
-    void *const *pages;    /* [ceil((n_past + n_rows) / CR_PAGE)] */
+    int n_past; /* positions that are computed already */
+    int n_rows; /* new ones: positions n_past, n_past + 1, ... */
+    /* Of each cache group of the graph, [ceil((n_past + n_rows) / CR_PAGE)] pages. Those that the
+     * group's window has passed may be NULL. */
+    void *const *const *pages;
     const float *state_in; /* recurrent state, [graph->state_floats] */
     float *state_out;      /* the new one; another buffer than state_in */
+    /* Where states go that hold at the ends of pages, from page n_past / CR_PAGE on: an entry for each
+     * page that these rows complete, or NULL for one that nobody wants. NULL: none is wanted. Only
+     * for graphs with states_at_pages. */
+    float *const *page_states;
 } cr_batch_seq;
 
 /* What one run computes: some rows of some sequences. */
@@ -42,7 +48,7 @@ typedef struct cr_batch {
 
 typedef struct cr_plan_options {
     int max_rows;    /* of a batch */
-    cr_type kv_type; /* F16 or F32 */
+    cr_type kv_type; /* F16, F32 or Q8_0 */
 } cr_plan_options;
 
 typedef struct cr_backend_info {
@@ -61,6 +67,11 @@ typedef struct cr_backend_api {
     /* Memory for pages and recurrent state. NULL when there is none. */
     void *(*buf_new)(cr_backend *backend, size_t size);
     void (*buf_free)(cr_backend *backend, void *buf, size_t size);
+
+    /* Copies positions [0, n) of a page of a cache group: keys and values of all its layers. Whoever
+     * computes at other positions of `src` meanwhile is not disturbed. */
+    void (*page_copy)(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type,
+                      void *dst, const void *src, int n);
 
     /* Can this op run here? CERA_E_UNSUPPORTED naming op and tensor when not. */
     cera_status (*supports)(const cr_backend *backend, const cr_op *op, cera_error *err);

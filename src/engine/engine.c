@@ -10,10 +10,13 @@
 
 enum {
     MAX_THREADS = 256,
-    MAX_CHUNK = 4096,
     DEFAULT_CHUNK = 512,
     DEFAULT_CONTEXT = 4096,
+    DEFAULT_CACHE = 256 << 20, /* bytes, or what two sessions with a full context take */
 };
+
+/* By cera_kv_type. */
+static const cr_type kv_types[] = { CR_TYPE_F16, CR_TYPE_F32, CR_TYPE_Q8_0 };
 
 static cera_status want_range(const char *what, int found, int max, cera_error *err)
 {
@@ -29,8 +32,8 @@ static cera_status check_options(const cera_engine_options *o, cera_error *err)
                        o->size);
     CR_TRY(want_range("n_threads", o->n_threads, MAX_THREADS, err));
     CR_TRY(want_range("context_size", o->context_size, CR_MAX_CONTEXT, err));
-    CR_TRY(want_range("chunk_size", o->chunk_size, MAX_CHUNK, err));
-    return want_range("kv_type", (int)o->kv_type, CERA_KV_F32, err);
+    CR_TRY(want_range("chunk_size", o->chunk_size, CR_MAX_CHUNK, err));
+    return want_range("kv_type", (int)o->kv_type, (int)CR_COUNT(kv_types) - 1, err);
 }
 
 static cera_status open_model(cr_engine *engine, const cera_engine_options *options,
@@ -81,16 +84,44 @@ static cera_status open_device(cr_engine *engine, const cera_engine_options *opt
     if (options->context_size > n_trained)
         cr_log(&engine->host, 0, "context_size: %d asked for, the model has %d",
                options->context_size, n_trained);
-    engine->kv_type = options->kv_type;
     engine->context_size =
         CR_MIN(options->context_size > 0 ? options->context_size : DEFAULT_CONTEXT, n_trained);
     engine->chunk_size =
         CR_MIN(options->chunk_size > 0 ? options->chunk_size : DEFAULT_CHUNK, engine->context_size);
     cr_plan_options plan = {
         .max_rows = engine->chunk_size,
-        .kv_type = options->kv_type == CERA_KV_F32 ? CR_TYPE_F32 : CR_TYPE_F16,
+        .kv_type = kv_types[options->kv_type],
     };
     return engine->api->plan_new(engine->backend, graph, &plan, &engine->plan, err);
+}
+
+/* Twice what the pages and states of a full context take: room for a session and as much again. */
+static size_t two_contexts(const cr_engine *engine, cr_type kv_type)
+{
+    const cr_graph *graph = &engine->model->graph;
+    size_t n_pages = (size_t)(engine->context_size + CR_PAGE - 1) / CR_PAGE, bytes = 0;
+    for (int g = 0; g < graph->n_groups; g++)
+        bytes += n_pages * cr_type_bytes(cr_type_get(kv_type), graph->groups[g].page_elements);
+    return 2 * (bytes + 4 * graph->state_floats * sizeof(float));
+}
+
+static cera_status open_pages(cr_engine *engine, const cera_engine_options *options,
+                              cera_error *err)
+{
+    cr_type kv_type = kv_types[options->kv_type];
+    cr_pages_options pages = {
+        .api = engine->api,
+        .backend = engine->backend,
+        .graph = &engine->model->graph,
+        .kv_type = kv_type,
+        .budget = options->cache_bytes > 0
+                      ? (size_t)CR_MIN(options->cache_bytes, (uint64_t)SIZE_MAX)
+                      : CR_MAX((size_t)DEFAULT_CACHE, two_contexts(engine, kv_type)),
+    };
+    CR_TRY(cr_pages_new(&engine->host, &pages, &engine->pages, err));
+    if (options->no_reuse)
+        return CERA_OK;
+    return cr_prefix_new(engine->pages, engine->context_size, &engine->prefix, err);
 }
 
 /* Remarks that are not errors: tensors that nothing reads. */
@@ -116,6 +147,7 @@ static cera_status open_all(cr_engine *engine, const cera_source *source,
     CR_TRY(open_model(engine, options, err));
     CR_TRY(open_vocab(engine, options->pre, err));
     CR_TRY(open_device(engine, options, err));
+    CR_TRY(open_pages(engine, options, err));
     log_unused(engine);
     engine->load_ms = (double)(os->clock_ns(os->ctx) - start) / 1e6;
     return CERA_OK;
@@ -144,6 +176,8 @@ void cr_engine_close(cr_engine *engine)
 {
     if (!engine)
         return;
+    cr_prefix_free(engine->prefix);
+    cr_pages_free(engine->pages);
     if (engine->plan)
         engine->api->plan_free(engine->plan);
     if (engine->backend)
@@ -169,14 +203,12 @@ static cera_status run_batch(void *ctx, const cr_batch *batch, cera_error *err)
 
 cr_session_env cr_engine_env(cr_engine *engine)
 {
-    size_t element = engine->kv_type == CERA_KV_F32 ? 4 : 2;
     return (cr_session_env){
         .host = &engine->host,
         .model = engine->model,
         .vocab = engine->vocab,
-        .api = engine->api,
-        .backend = engine->backend,
-        .page_bytes = engine->model->graph.page_elements * element,
+        .pages = engine->pages,
+        .prefix = engine->prefix,
         .context_size = engine->context_size,
         .chunk_size = engine->chunk_size,
         .run = run_batch,
@@ -211,4 +243,14 @@ void cr_engine_get_info(const cr_engine *engine, cera_engine_info *out)
     };
     for (size_t i = 0; i < cr_gguf_n_tensors(engine->file); i++)
         out->weight_bytes += cr_gguf_tensor(engine->file, i)->size;
+}
+
+void cr_engine_get_stats(const cr_engine *engine, cera_engine_stats *out)
+{
+    *out = (cera_engine_stats){ 0 };
+    cr_pages_lock(engine->pages);
+    cr_pages_get_stats(engine->pages, out);
+    if (engine->prefix)
+        cr_prefix_get_stats(engine->prefix, out);
+    cr_pages_unlock(engine->pages);
 }

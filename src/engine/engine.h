@@ -1,7 +1,8 @@
 /* An engine: a model opened on a device, and what its sessions share.
  *
  *     source -> file -> vocabulary
- *                  '--> architecture -> model -> backend -> plan */
+ *                  '--> architecture -> model -> backend -> plan
+ *                                                     '--> pages, prefix tree */
 #ifndef CR_ENGINE_H
 #define CR_ENGINE_H
 
@@ -20,7 +21,8 @@ typedef struct cr_engine {
     cr_backend *backend;
     cr_plan *plan;
     cr_lock run_lock; /* a plan runs one batch at a time */
-    cera_kv_type kv_type;
+    cr_pages *pages;
+    cr_prefix *prefix; /* NULL: nothing is reused */
     int context_size, chunk_size;
     double load_ms;
 } cr_engine;
@@ -31,6 +33,8 @@ cera_status cr_engine_open(const cera_source *source, const cera_engine_options 
 void cr_engine_close(cr_engine *engine);
 
 void cr_engine_get_info(const cr_engine *engine, cera_engine_info *out);
+
+void cr_engine_get_stats(const cr_engine *engine, cera_engine_stats *out);
 
 /* What sessions of this engine work with. */
 cr_session_env cr_engine_env(cr_engine *engine);

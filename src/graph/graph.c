@@ -32,10 +32,29 @@ int cr_graph_value(cr_graph *graph, const char *name, size_t width)
     return graph->n_values++;
 }
 
-int cr_graph_cache(cr_graph *graph, int n_head_kv, int head_dim)
+/* The group of a window. When there are too many, the last one takes the layer in and sees as far as
+ * the farthest of its layers: that costs memory, no correctness. */
+static int group_of(cr_graph *graph, int window)
 {
-    graph->caches[graph->n_caches] = (cr_cache){ n_head_kv, head_dim, graph->page_elements };
-    graph->page_elements += 2 * (size_t)n_head_kv * CR_PAGE * (size_t)head_dim;
+    for (int i = 0; i < graph->n_groups; i++) {
+        if (graph->groups[i].window == window)
+            return i;
+    }
+    if (graph->n_groups < CR_MAX_GROUPS) {
+        graph->groups[graph->n_groups] = (cr_cache_group){ .window = window };
+        return graph->n_groups++;
+    }
+    cr_cache_group *last = &graph->groups[CR_MAX_GROUPS - 1];
+    last->window = window == 0 || last->window == 0 ? 0 : CR_MAX(last->window, window);
+    return CR_MAX_GROUPS - 1;
+}
+
+int cr_graph_cache(cr_graph *graph, int n_head_kv, int head_dim, int window)
+{
+    int group = group_of(graph, window);
+    size_t *elements = &graph->groups[group].page_elements;
+    graph->caches[graph->n_caches] = (cr_cache){ n_head_kv, head_dim, group, *elements };
+    *elements += 2 * (size_t)n_head_kv * CR_PAGE * (size_t)head_dim;
     return graph->n_caches++;
 }
 

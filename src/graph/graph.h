@@ -165,8 +165,17 @@ typedef struct cr_value_slot {
 enum { CR_PAGE = 64 };
 typedef struct cr_cache {
     int n_head_kv, head_dim;
+    int group;     /* index into graph->groups: whose pages it is part of */
     size_t offset; /* elements from the start of a page */
 } cr_cache;
+
+/* Layers that see equally far back share pages, so that the pages that none of them sees any more
+ * can go. */
+typedef struct cr_cache_group {
+    int window; /* the last positions that the layers see, the new one's own included; 0: all */
+    size_t page_elements; /* of a page */
+} cr_cache_group;
+enum { CR_MAX_GROUPS = 4 };
 
 /* The recurrent state of one layer: n floats per sequence. */
 typedef struct cr_state {
@@ -181,15 +190,19 @@ typedef struct cr_graph {
     int n_values;
     cr_cache *caches;
     int n_caches;
+    cr_cache_group groups[CR_MAX_GROUPS];
+    int n_groups;
     cr_state *states;
     int n_states;
     cr_rope ropes[CR_MAX_ROPES];
     int n_ropes;
     size_t n_vocab, n_embd;
 
-    size_t row_floats;    /* of the backend's buffer; set by cr_graph_place */
-    size_t page_elements; /* of a page */
-    size_t state_floats;  /* of a sequence's state */
+    size_t row_floats;   /* of the backend's buffer; set by cr_graph_place */
+    size_t state_floats; /* of a sequence's state */
+    /* Every op with a state also gives it at the ends of pages (cr_batch_seq.page_states). One that
+     * cannot makes this false; the state is then known at the end of a run only. */
+    bool states_at_pages;
 } cr_graph;
 
 /* Building: room for so many of each, then one call per thing. The arena outlives the graph. The
@@ -199,7 +212,8 @@ typedef struct cr_graph_limits {
 } cr_graph_limits;
 bool cr_graph_init(cr_graph *graph, cr_arena *arena, const cr_graph_limits *limits);
 int cr_graph_value(cr_graph *graph, const char *name, size_t width);
-int cr_graph_cache(cr_graph *graph, int n_head_kv, int head_dim);
+/* window: positions that the layer sees; 0: all. */
+int cr_graph_cache(cr_graph *graph, int n_head_kv, int head_dim, int window);
 int cr_graph_state(cr_graph *graph, size_t n);
 int cr_graph_rope(cr_graph *graph, const cr_rope *rope);
 cr_op *cr_graph_op(cr_graph *graph, cr_op_kind kind, int layer, int in, int out);

@@ -15,6 +15,7 @@ typedef struct lowering {
      * the shared expert, those of a row's own experts, and what chooses these. */
     int conv, key, joining, gated, shared, parts, logits, route;
     int rope, rope_local; /* the graph's ropes for those of the hyper-parameters */
+    int n_context;        /* positions of a session */
 } lowering;
 
 void cr_layer_attention(const cr_hparams *hp, int i, cr_layer *out)
@@ -60,7 +61,9 @@ static void lower_residual(lowering *l, int i, int in, cr_proj projection,
 static void lower_attention(lowering *l, int i, const cr_layer *layer)
 {
     const cr_weight *const *w = l->tensors->layer[i];
-    int cache = cr_graph_cache(l->graph, layer->heads.n_head_kv, layer->heads.head_dim);
+    /* A window that no session outgrows is none. */
+    int window = layer->window < l->n_context ? layer->window : 0;
+    int cache = cr_graph_cache(l->graph, layer->heads.n_head_kv, layer->heads.head_dim, window);
 
     cr_op *op = cr_graph_op(l->graph, CR_OP_NORM_QKV, i, l->residual, l->query);
     op->u.qkv.norm = norm(l, w[CR_SLOT_MIXER_NORM]);
@@ -167,6 +170,15 @@ static void lower_ffn(lowering *l, int i, const cr_layer *layer)
                        w[CR_SLOT_FFN_POST_NORM]);
 }
 
+/* Whether every state is one of a convolution, which knows it at any row. */
+static bool has_states_at_pages(const cr_graph *graph)
+{
+    int n = 0;
+    for (int i = 0; i < graph->n_ops; i++)
+        n += graph->ops[i].kind == CR_OP_CONV_IN;
+    return n == graph->n_states;
+}
+
 /* The pair, as a number with a fraction, that makes so many turns within the first context. */
 static double pair_of_turns(const cr_rotary *rotary, float turns)
 {
@@ -229,7 +241,9 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
                      int n_context, cr_arena *arena, cr_graph *out, cera_error *err)
 {
     cr_graph graph;
-    lowering l = { .arch = arch, .hp = hp, .tensors = tensors, .graph = &graph };
+    lowering l = {
+        .arch = arch, .hp = hp, .tensors = tensors, .graph = &graph, .n_context = n_context
+    };
     l.conv = l.key = l.joining = l.rope = l.rope_local = -1;
     l.gated = l.shared = l.parts = l.logits = l.route = -1;
     cr_graph_limits limits = {
@@ -272,6 +286,7 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
     op->u.head.scale = hp->logit_scale;
     op->u.head.cap = hp->logit_cap;
 
+    graph.states_at_pages = has_states_at_pages(&graph);
     CR_TRY(cr_graph_check(&graph, err));
     cr_graph_place(&graph);
     *out = graph;

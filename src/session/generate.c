@@ -284,17 +284,17 @@ cera_status cr_session_generate(cr_session *session, const cera_generate_options
     uint64_t start = os->clock_ns(os->ctx);
     cera_summary sum = { 0 };
     cera_status status = prepare(&g);
-    if (status == CERA_OK)
+    if (status == CERA_OK) {
         status = loop(&g, &sum);
+        cr_session_settle(session);
+    }
     /* Text that was held back and turned out to be no stop text; a stop text stays unseen. */
     if (status == CERA_OK && !g.hit_stop_text && sum.finish != CERA_FINISH_SINK)
         show_text(&g, cr_stop_flush(&g.stop));
 
     finish_grammar(&g, status, &sum);
-    uint64_t prompt_ns;
     if (status == CERA_OK) {
-        cr_session_take_prompt(session, &sum.n_prompt, &prompt_ns);
-        sum.prompt_ms = (double)prompt_ns / 1e6;
+        cr_session_take_prompt(session, &sum);
         sum.generate_ms = (double)(os->clock_ns(os->ctx) - start) / 1e6;
         if (summary)
             *summary = sum;

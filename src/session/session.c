@@ -1,4 +1,8 @@
-/* Sessions: appending, and the state that moves with it. */
+/* Sessions: appending, and the state that moves with it.
+ *
+ * Every call that computes makes a second line, from the longest known beginning of what the history
+ * is to become, and computes the rest there. When that has succeeded the lines change places; when
+ * not, the second one is dropped, and nothing has happened. */
 #include "session/session.h"
 
 #include "base/arith.h"
@@ -7,46 +11,49 @@
 #include <math.h>
 #include <string.h>
 
-/* Recurrent state has three buffers: the one at the session's position, which stays untouched until
- * a call succeeds, and two that a long prompt's chunks alternate between. */
-enum { N_STATES = 3 };
+/* Logits of one token, [n_vocab]; forks share them. */
+typedef struct logits {
+    atomic_int n_holders;
+    float values[];
+} logits;
 
 struct cr_session {
     cr_session_env env;
+    uint64_t writer; /* of pages */
     int n_context;
-    int position;
-    int32_t *history; /* [n_context] */
-    void **pages;     /* [n_pages_max], the first n_pages taken */
-    int n_pages, n_pages_max;
-    float *states[N_STATES];
-    int state;                   /* the one at `position` */
-    float *logits, *next_logits; /* [n_vocab]: valid ones, and those being computed */
+    int32_t *history;  /* [n_context]; ids of a call in progress stand behind the position */
+    cr_line now, next; /* where the session is, and where a call is going */
+    cr_page *spare;    /* for the state behind the next token, or NULL */
+    logits *has,
+        *comes; /* of the last token, and those that are being computed, held alone; or NULL */
     bool has_logits;
     cr_detok detok;
     cr_session_open open;
     atomic_int cancel;
-    size_t n_prompt; /* appended since the last generation */
+    size_t n_prompt,
+        n_reused; /* tokens appended since the last generation, and how many were known */
     uint64_t prompt_ns;
 };
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-static size_t state_bytes(const cr_session *session)
-{
-    return session->env.model->graph.state_floats * sizeof(float);
-}
-
 static size_t logits_bytes(const cr_session *session)
 {
-    return session->env.model->graph.n_vocab * sizeof(float);
+    return sizeof(logits) + session->env.model->graph.n_vocab * sizeof(float);
 }
 
-static void free_pages(cr_session *session)
+static logits *new_logits(cr_session *session)
 {
-    for (int i = 0; i < session->n_pages; i++)
-        session->env.api->buf_free(session->env.backend, session->pages[i],
-                                   session->env.page_bytes);
-    session->n_pages = 0;
+    logits *l = cr_alloc(session->env.host, CR_MEM_SCRATCH, logits_bytes(session));
+    if (l)
+        atomic_init(&l->n_holders, 1);
+    return l;
+}
+
+static void drop_logits(cr_session *session, logits *l)
+{
+    if (l && atomic_fetch_sub(&l->n_holders, 1) == 1)
+        cr_free(session->env.host, CR_MEM_SCRATCH, l, logits_bytes(session));
 }
 
 void cr_session_free(cr_session *session)
@@ -55,31 +62,25 @@ void cr_session_free(cr_session *session)
         return;
     cr_host *host = session->env.host;
     cr_grammar_release(session->open.grammar);
-    if (session->pages)
-        free_pages(session);
-    for (int i = 0; i < N_STATES; i++)
-        cr_free(host, CR_MEM_KV, session->states[i], state_bytes(session));
+    cr_pages *pages = session->env.pages;
+    cr_line_done(&session->now, pages);
+    cr_line_done(&session->next, pages);
+    cr_pages_lock(pages);
+    cr_pages_drop(pages, session->spare);
+    cr_pages_unlock(pages);
+    drop_logits(session, session->has);
+    drop_logits(session, session->comes);
     cr_free(host, CR_MEM_OBJECT, session->history, (size_t)session->n_context * sizeof(int32_t));
-    cr_free(host, CR_MEM_OBJECT, session->pages, (size_t)session->n_pages_max * sizeof(void *));
-    cr_free(host, CR_MEM_SCRATCH, session->logits, logits_bytes(session));
-    cr_free(host, CR_MEM_SCRATCH, session->next_logits, logits_bytes(session));
     cr_free(host, CR_MEM_OBJECT, session, sizeof *session);
 }
 
 static bool allocate(cr_session *session)
 {
-    cr_host *host = session->env.host;
-    session->history = cr_alloc(host, CR_MEM_OBJECT, (size_t)session->n_context * sizeof(int32_t));
-    session->pages =
-        cr_alloc_zero(host, CR_MEM_OBJECT, (size_t)session->n_pages_max * sizeof(void *));
-    session->logits = cr_alloc(host, CR_MEM_SCRATCH, logits_bytes(session));
-    session->next_logits = cr_alloc(host, CR_MEM_SCRATCH, logits_bytes(session));
-    bool made = session->history && session->pages && session->logits && session->next_logits;
-    for (int i = 0; i < N_STATES && made; i++) {
-        session->states[i] = cr_alloc_zero(host, CR_MEM_KV, state_bytes(session));
-        made = session->states[i] != NULL;
-    }
-    return made;
+    int n_pages = (session->n_context + CR_PAGE - 1) / CR_PAGE;
+    session->history =
+        cr_alloc(session->env.host, CR_MEM_OBJECT, (size_t)session->n_context * sizeof(int32_t));
+    return session->history && cr_line_init(&session->now, session->env.pages, n_pages) &&
+           cr_line_init(&session->next, session->env.pages, n_pages);
 }
 
 cera_status cr_session_new(const cr_session_env *env, int context_size, cr_session **out,
@@ -93,25 +94,47 @@ cera_status cr_session_new(const cr_session_env *env, int context_size, cr_sessi
         return cr_fail_nomem(err, sizeof *session, "the session");
     session->env = *env;
     session->n_context = context_size > 0 ? context_size : env->context_size;
-    session->n_pages_max = (session->n_context + CR_PAGE - 1) / CR_PAGE;
     if (!allocate(session)) {
-        size_t bytes = logits_bytes(session);
+        size_t bytes = (size_t)session->n_context * sizeof(int32_t);
         cr_session_free(session);
         return cr_fail_nomem(err, bytes, "the session");
     }
+    cr_pages_lock(env->pages);
+    session->writer = cr_pages_writer(env->pages);
+    cr_pages_unlock(env->pages);
     *out = session;
+    return CERA_OK;
+}
+
+cera_status cr_session_fork(cr_session *session, cr_session **out, cera_error *err)
+{
+    cr_session *child;
+    CR_TRY(cr_session_new(&session->env, session->n_context, &child, err));
+    int position = session->now.position;
+    cr_pages_lock(session->env.pages);
+    cr_line_share(&child->now, session->env.pages, &session->now, position);
+    cr_pages_unlock(session->env.pages);
+    memcpy(child->history, session->history, (size_t)position * sizeof(int32_t));
+    child->has = session->has;
+    child->has_logits = session->has_logits;
+    if (child->has)
+        atomic_fetch_add(&child->has->n_holders, 1);
+    child->detok = session->detok;
+    cr_session_set_open(child, session->open);
+    *out = child;
     return CERA_OK;
 }
 
 void cr_session_reset(cr_session *session)
 {
-    session->position = 0;
+    cr_pages_lock(session->env.pages);
+    cr_line_clear(&session->now, session->env.pages);
+    cr_pages_unlock(session->env.pages);
     session->has_logits = false;
     cr_detok_init(&session->detok);
     cr_session_set_open(session, (cr_session_open){ .grammar = NULL });
-    session->n_prompt = 0;
+    session->n_prompt = session->n_reused = 0;
     session->prompt_ns = 0;
-    memset(session->states[session->state], 0, state_bytes(session));
     atomic_store(&session->cancel, 0);
 }
 
@@ -141,18 +164,18 @@ bool cr_session_take_cancel(cr_session *session)
 
 const float *cr_session_logits(const cr_session *session)
 {
-    return session->has_logits ? session->logits : NULL;
+    return session->has_logits ? session->has->values : NULL;
 }
 
 const int32_t *cr_session_history(const cr_session *session, size_t *n)
 {
-    *n = (size_t)session->position;
+    *n = (size_t)session->now.position;
     return session->history;
 }
 
 size_t cr_session_room(const cr_session *session)
 {
-    return (size_t)(session->n_context - session->position);
+    return (size_t)(session->n_context - session->now.position);
 }
 
 const cr_session_env *cr_session_get_env(const cr_session *session)
@@ -165,39 +188,46 @@ cr_detok *cr_session_detok(cr_session *session)
     return &session->detok;
 }
 
-void cr_session_take_prompt(cr_session *session, size_t *n, uint64_t *ns)
+void cr_session_take_prompt(cr_session *session, cera_summary *out)
 {
-    *n = session->n_prompt;
-    *ns = session->prompt_ns;
-    session->n_prompt = 0;
+    out->n_prompt = session->n_prompt;
+    out->n_reused = session->n_reused;
+    out->prompt_ms = (double)session->prompt_ns / 1e6;
+    session->n_prompt = session->n_reused = 0;
     session->prompt_ns = 0;
 }
 
 /* ---- computing --------------------------------------------------------------------------- */
 
-cera_status cr_session_reserve(cr_session *session, size_t n, cera_error *err)
+static bool has_state(const cr_session *session)
 {
-    int n_wanted = (session->position + (int)n + CR_PAGE - 1) / CR_PAGE;
-    int n_before = session->n_pages;
-    while (session->n_pages < n_wanted) {
-        void *page = session->env.api->buf_new(session->env.backend, session->env.page_bytes);
-        if (!page) {
-            while (session->n_pages > n_before)
-                session->env.api->buf_free(session->env.backend, session->pages[--session->n_pages],
-                                           session->env.page_bytes);
-            return cr_fail_nomem(err, (size_t)(n_wanted - n_before) * session->env.page_bytes,
-                                 "keys and values");
-        }
-        session->pages[session->n_pages++] = page;
-    }
+    return session->env.pages->zero_state != NULL;
+}
+
+/* The memory that computing a token wants beside pages: room for its logits and its state. */
+static cera_status want_room(cr_session *session, cera_error *err)
+{
+    cr_pages *pages = session->env.pages;
+    if (!session->comes)
+        session->comes = new_logits(session);
+    if (!session->comes)
+        return cr_fail_nomem(err, logits_bytes(session), "the logits");
+    if (session->spare || !has_state(session))
+        return CERA_OK;
+    cr_pages_lock(pages);
+    session->spare = cr_pages_take(pages, cr_pages_state_kind(pages), session->writer);
+    cr_pages_unlock(pages);
+    if (!session->spare)
+        return cr_fail_nomem(err, pages->bytes[cr_pages_state_kind(pages)], "the recurrent state");
     return CERA_OK;
 }
 
 /* Rows whose logits are kept at a time while scoring: 32 MB of them for a vocabulary of 128,000. */
 enum { SCORE_ROWS = 64 };
 
-/* Log-probabilities of the tokens of a span. */
+/* Log-probabilities of the tokens behind position `first`. */
 typedef struct scorer {
+    int first;
     float *logprobs; /* [n] */
     float *logits;   /* [SCORE_ROWS][n_vocab] */
     size_t n_vocab;
@@ -209,81 +239,188 @@ typedef struct wanted {
     const atomic_int *cancel;
     bool logits;         /* of the last token */
     float *hidden;       /* [n][n_embd], or NULL */
+    int branch;          /* a position behind which the state may be wanted again */
     const scorer *score; /* or NULL */
 } wanted;
 
-/* A row's logits tell how likely the token behind it was; ids[done, done + n_rows) have just been
- * computed, and n is the end of the span. Those of the last row are for the token behind it. */
-static void score_rows(const scorer *to, const int32_t *ids, size_t done, size_t n_rows, size_t n,
+/* A row's logits tell how likely the token behind it was; the rows at `position` and behind it, up to
+ * `end`, have just been computed, and n is where the span ends. Those of the last row are for the token
+ * behind it. */
+static void score_rows(const scorer *to, const int32_t *ids, int position, int end, int n,
                        float *last)
 {
-    for (size_t row = 0; row < n_rows && done + row + 1 < n; row++)
-        to->logprobs[done + row + 1] =
-            cr_logprobs(to->logits + row * to->n_vocab, to->n_vocab, ids[done + row + 1], NULL, 0);
-    memcpy(last, to->logits + (n_rows - 1) * to->n_vocab, to->n_vocab * sizeof *last);
+    for (int i = position; i < end && i + 1 < n; i++)
+        to->logprobs[i + 1 - to->first] = cr_logprobs(
+            to->logits + (size_t)(i - position) * to->n_vocab, to->n_vocab, ids[i + 1], NULL, 0);
+    memcpy(last, to->logits + (size_t)(end - 1 - position) * to->n_vocab,
+           to->n_vocab * sizeof *last);
 }
 
-/* Computes ids[0, n) at the session's position without moving it. The state after them is left in
- * states[*state]. */
-static cera_status compute(cr_session *session, const int32_t *ids, size_t n, const wanted *want,
-                           int *state, cera_error *err)
+/* States at the ends of the pages that a chunk completes, where they are to be kept. */
+typedef struct page_states {
+    cr_page *pages[CR_MAX_CHUNK / CR_PAGE + 1];
+    float *data[CR_MAX_CHUNK / CR_PAGE + 1];
+    int first, n; /* pages */
+} page_states;
+
+static void drop_page_states(cr_session *session, page_states *states)
 {
-    size_t n_embd = session->env.model->graph.n_embd;
-    size_t chunk = (size_t)session->env.chunk_size;
-    if (want->score)
-        chunk = CR_MIN(chunk, (size_t)SCORE_ROWS);
-    int from = session->state;
-    for (size_t done = 0; done < n;) {
-        size_t n_rows = CR_MIN(n - done, chunk);
-        bool is_last = done + n_rows == n;
-        int to = (from + 1) % N_STATES;
-        if (to == session->state)
-            to = (to + 1) % N_STATES;
-        cr_batch_seq seq = {
-            .n_past = session->position + (int)done,
-            .n_rows = (int)n_rows,
-            .pages = session->pages,
-            .state_in = session->states[from],
-            .state_out = session->states[to],
-        };
-        int32_t last_row = (int32_t)n_rows - 1;
-        cr_batch batch = {
-            .seqs = &seq,
-            .n_seqs = 1,
-            .tokens = ids + done,
-            .n_rows = (int)n_rows,
-            .logit_rows = &last_row,
-            .n_logits = want->logits && is_last ? 1 : 0,
-            .logits = session->next_logits,
-            .hidden = want->hidden ? want->hidden + done * n_embd : NULL,
-            .cancel = want->cancel,
-        };
-        if (want->score) {
-            batch.logit_rows = want->score->rows;
-            batch.n_logits = (int)n_rows;
-            batch.logits = want->score->logits;
-        }
-        CR_TRY(session->env.run(session->env.ctx, &batch, err));
-        if (want->score)
-            score_rows(want->score, ids, done, n_rows, n, session->next_logits);
-        from = to;
-        done += n_rows;
+    for (int i = 0; i < states->n; i++)
+        cr_pages_drop(session->env.pages, states->pages[i]);
+    states->n = 0;
+}
+
+/* Takes those of the chunk up to `end`: none where the model cannot give them. */
+static cera_status take_page_states(cr_session *session, const cr_line *line, int end,
+                                    page_states *out, cera_error *err)
+{
+    cr_pages *pages = session->env.pages;
+    out->first = line->position / CR_PAGE;
+    out->n = 0;
+    if (!session->env.prefix || !has_state(session) || !pages->graph->states_at_pages)
+        return CERA_OK;
+    int spacing = cr_prefix_spacing(session->env.prefix);
+    bool taken = true;
+    cr_pages_lock(pages);
+    for (int i = out->first; i < end / CR_PAGE && taken; i++) {
+        bool keep = spacing > 0 && (i + 1) * CR_PAGE % spacing == 0;
+        cr_page *page = NULL;
+        if (keep)
+            page = cr_pages_take(pages, cr_pages_state_kind(pages), session->writer);
+        taken = page || !keep;
+        out->pages[out->n] = page;
+        out->data[out->n++] = page ? page->data : NULL;
     }
-    *state = from;
-    return CERA_OK;
+    if (!taken)
+        drop_page_states(session, out);
+    cr_pages_unlock(pages);
+    if (taken)
+        return CERA_OK;
+    return cr_fail_nomem(err, pages->bytes[cr_pages_state_kind(pages)], "recurrent states");
 }
 
-/* Moves forward over ids[0, n), which have been computed. */
-static void commit(cr_session *session, const int32_t *ids, size_t n, int state)
+/* Lets other sessions find what the line has now. A block that is not full is worth it at the end of
+ * an input only. */
+static void remember(cr_session *session, const cr_line *line, const int32_t *ids,
+                     const page_states *states, bool is_end, int branch)
 {
-    memcpy(session->history + session->position, ids, n * sizeof *ids);
-    session->position += (int)n;
-    session->state = state;
-    float *logits = session->logits;
-    session->logits = session->next_logits;
-    session->next_logits = logits;
+    cr_prefix *prefix = session->env.prefix;
+    int spacing = cr_prefix_spacing(prefix), position = line->position;
+    for (int i = 0; i < states->n; i++) {
+        if (states->pages[i])
+            cr_prefix_add(prefix, ids, (states->first + i + 1) * CR_PAGE, line, states->pages[i]);
+    }
+    bool is_place = is_end || position == branch || (spacing > 0 && position % spacing == 0);
+    if (!is_place)
+        position -= position % CR_PAGE;
+    cr_prefix_add(prefix, ids, position, line, is_place && spacing >= 0 ? line->state : NULL);
+}
+
+/* Where the chunk at the line's position ends, of n tokens. Where states are known at the ends of runs
+ * only, a run ends where one is to be kept. */
+static int chunk_end(const cr_session *session, const cr_line *line, int n, const wanted *want)
+{
+    int most = want->score ? CR_MIN(session->env.chunk_size, SCORE_ROWS) : session->env.chunk_size;
+    int position = line->position, branch = want->branch, end = CR_MIN(n, position + most);
+    if (!session->env.prefix || !has_state(session) || session->env.pages->graph->states_at_pages)
+        return end;
+    int spacing = cr_prefix_spacing(session->env.prefix);
+    if (spacing > 0)
+        end = CR_MIN(end, (position / spacing + 1) * spacing);
+    return branch > position ? CR_MIN(end, branch) : end;
+}
+
+/* The line has come to `end`: `spare` has the state there. */
+static void move_line(cr_session *session, cr_line *line, int end)
+{
+    cr_pages *pages = session->env.pages;
+    line->position = end;
+    if (!has_state(session))
+        return;
+    cr_page *old = line->state;
+    line->state = session->spare;
+    session->spare = old;
+    if (old && !cr_page_is_sole(old)) {
+        cr_pages_drop(pages, old);
+        session->spare = NULL;
+    }
+}
+
+static cera_status run_rows(cr_session *session, cr_line *line, const int32_t *ids, int end,
+                            const wanted *want, const page_states *states, bool is_last,
+                            cera_error *err)
+{
+    void *const *pages[CR_MAX_GROUPS];
+    for (int g = 0; g < CR_MAX_GROUPS; g++)
+        pages[g] = line->data[g];
+    size_t n_embd = session->env.model->graph.n_embd;
+    int n_rows = end - line->position;
+    cr_batch_seq seq = {
+        .n_past = line->position,
+        .n_rows = n_rows,
+        .pages = pages,
+        .state_in = line->state ? line->state->data : session->env.pages->zero_state,
+        .state_out = session->spare ? session->spare->data : NULL,
+        .page_states = states && states->n > 0 ? states->data : NULL,
+    };
+    int32_t last_row = n_rows - 1;
+    cr_batch batch = {
+        .seqs = &seq,
+        .n_seqs = 1,
+        .tokens = ids + line->position,
+        .n_rows = n_rows,
+        .logit_rows = &last_row,
+        .n_logits = want->logits && is_last ? 1 : 0,
+        .logits = session->comes->values,
+        .hidden = want->hidden ? want->hidden + (size_t)line->position * n_embd : NULL,
+        .cancel = want->cancel,
+    };
+    if (want->score) {
+        batch.logit_rows = want->score->rows;
+        batch.n_logits = n_rows;
+        batch.logits = want->score->logits;
+    }
+    return session->env.run(session->env.ctx, &batch, err);
+}
+
+/* Computes the next chunk of ids[0, n) and moves the line there. */
+static cera_status run_chunk(cr_session *session, cr_line *line, const int32_t *ids, int n,
+                             const wanted *want, cera_error *err)
+{
+    cr_pages *pages = session->env.pages;
+    int end = chunk_end(session, line, n, want);
+    CR_TRY(want_room(session, err));
+    CR_TRY(cr_line_reserve(line, pages, session->writer, (cr_line_goal){ n, end }, err));
+    page_states states;
+    CR_TRY(take_page_states(session, line, end, &states, err));
+    cera_status status = run_rows(session, line, ids, end, want, &states, end == n, err);
+    if (status == CERA_OK && want->score)
+        score_rows(want->score, ids, line->position, end, n, session->comes->values);
+    cr_pages_lock(pages);
+    if (status == CERA_OK) {
+        move_line(session, line, end);
+        if (session->env.prefix)
+            remember(session, line, ids, &states, end == n, want->branch);
+        cr_line_pass(line, pages, session->writer);
+    }
+    drop_page_states(session, &states);
+    cr_pages_unlock(pages);
+    return status;
+}
+
+static void swap_logits(cr_session *session)
+{
+    logits *old = session->has;
+    session->has = session->comes;
+    session->comes = old;
+    if (old && atomic_load(&old->n_holders) > 1) {
+        drop_logits(session, old);
+        session->comes = NULL;
+    }
     session->has_logits = true;
 }
+
+/* ---- moving ------------------------------------------------------------------------------ */
 
 static cera_status check_ids(const cr_session_env *env, const int32_t *ids, size_t n,
                              cera_error *err)
@@ -297,7 +434,84 @@ static cera_status check_ids(const cr_session_env *env, const int32_t *ids, size
     return CERA_OK;
 }
 
-static cera_status append(cr_session *session, const int32_t *ids, size_t n, const scorer *to,
+/* Where the session itself can go on from for n tokens, of which `common` are its own first ones. */
+static int own_start(const cr_session *session, int n, int common)
+{
+    if (common == session->now.position && common < n)
+        return common;
+    int start = CR_MIN(common, n - 1); /* logits come of the last token */
+    if (has_state(session) || !cr_line_reaches(&session->now, session->env.pages, start))
+        return 0;
+    return start;
+}
+
+/* Puts the second line at the longest known beginning of ids[0, n). Returns the known tokens of whole
+ * blocks. */
+static int begin_line(cr_session *session, const int32_t *ids, int n, int common, bool may_skip)
+{
+    cr_pages *pages = session->env.pages;
+    int start = own_start(session, n, common), n_known = 0;
+    cr_pages_lock(pages);
+    if (session->env.prefix && may_skip)
+        cr_prefix_find(session->env.prefix, ids, (size_t)n, start, &session->next, &n_known);
+    if (session->next.position == 0)
+        cr_line_share(&session->next, pages, &session->now, start);
+    cr_pages_unlock(pages);
+    return n_known;
+}
+
+/* A text under a grammar that is still open stays so in what is left of it. */
+static void cut_open(cr_session *session, int n, int common)
+{
+    cr_session_open open = session->open;
+    open.end = (size_t)n;
+    bool stays = n == common && open.grammar && open.start <= (size_t)n;
+    cr_session_set_open(session, stays ? open : (cr_session_open){ .grammar = NULL });
+}
+
+/* Makes the history ids[0, n), of which `common` are its own first ones. With a score, all behind them is
+ * computed. */
+static cera_status bring(cr_session *session, const int32_t *ids, int n, int common,
+                         const scorer *score, int *n_reused, cera_error *err)
+{
+    cr_pages *pages = session->env.pages;
+    cr_line *next = &session->next;
+    wanted want = { .cancel = &session->cancel, .logits = true, .score = score };
+    want.branch = begin_line(session, ids, n, common, score == NULL);
+    int start = next->position;
+    cera_status status = CERA_OK;
+    if (session->env.prefix) {
+        cr_pages_lock(pages);
+        if (!cr_prefix_stock(session->env.prefix, (size_t)(n / CR_PAGE) + 1))
+            status = cr_fail_nomem(err, 0, "the prefix tree");
+        cr_pages_unlock(pages);
+    }
+    while (status == CERA_OK && next->position < n)
+        status = run_chunk(session, next, ids, n, &want, err);
+
+    cr_pages_lock(pages);
+    if (status == CERA_OK) {
+        cr_line old = session->now;
+        session->now = session->next;
+        session->next = old;
+        if (session->env.prefix)
+            cr_prefix_count(session->env.prefix, (size_t)start, (size_t)(n - start));
+    }
+    cr_line_clear(next, pages);
+    cr_pages_unlock(pages);
+    if (status == CERA_E_CANCELLED)
+        cr_session_take_cancel(session);
+    if (status != CERA_OK)
+        return status;
+    memmove(session->history, ids, (size_t)n * sizeof *ids);
+    swap_logits(session);
+    cr_detok_init(&session->detok);
+    cut_open(session, n, common);
+    *n_reused = start;
+    return CERA_OK;
+}
+
+static cera_status append(cr_session *session, const int32_t *ids, size_t n, const scorer *score,
                           cera_error *err)
 {
     if (n == 0)
@@ -309,20 +523,14 @@ static cera_status append(cr_session *session, const int32_t *ids, size_t n, con
     CR_TRY(check_ids(&session->env, ids, n, err));
     if (cr_session_take_cancel(session))
         return cr_fail(err, CERA_E_CANCELLED, "the input was cancelled");
-    CR_TRY(cr_session_reserve(session, n, err));
 
     const cera_os *os = &session->env.host->os;
     uint64_t start = os->clock_ns(os->ctx);
-    wanted want = { .cancel = &session->cancel, .logits = true, .score = to };
-    int state;
-    cera_status status = compute(session, ids, n, &want, &state, err);
-    if (status == CERA_E_CANCELLED)
-        cr_session_take_cancel(session);
-    if (status != CERA_OK)
-        return status;
-    commit(session, ids, n, state);
-    cr_detok_init(&session->detok);
+    int position = session->now.position, n_reused;
+    memmove(session->history + position, ids, n * sizeof *ids);
+    CR_TRY(bring(session, session->history, position + (int)n, position, score, &n_reused, err));
     session->n_prompt += n;
+    session->n_reused += (size_t)(n_reused - CR_MIN(n_reused, position));
     session->prompt_ns += os->clock_ns(os->ctx) - start;
     return CERA_OK;
 }
@@ -342,12 +550,17 @@ cera_status cr_session_score(cr_session *session, const int32_t *ids, size_t n, 
     float *room = cr_alloc(session->env.host, CR_MEM_SCRATCH, bytes);
     if (!room)
         return cr_fail_nomem(err, bytes, "logits");
-    scorer to = { .logprobs = room + n_rows * n_vocab, .logits = room, .n_vocab = n_vocab };
+    scorer to = {
+        .first = session->now.position,
+        .logprobs = room + n_rows * n_vocab,
+        .logits = room,
+        .n_vocab = n_vocab,
+    };
     for (int i = 0; i < SCORE_ROWS; i++)
         to.rows[i] = i;
     float first = NAN;
     if (session->has_logits && n > 0 && ids[0] >= 0 && (size_t)ids[0] < n_vocab)
-        first = cr_logprobs(session->logits, n_vocab, ids[0], NULL, 0);
+        first = cr_logprobs(session->has->values, n_vocab, ids[0], NULL, 0);
     cera_status status = append(session, ids, n, &to, err);
     if (status == CERA_OK) {
         to.logprobs[0] = first;
@@ -355,6 +568,43 @@ cera_status cr_session_score(cr_session *session, const int32_t *ids, size_t n, 
     }
     cr_free(session->env.host, CR_MEM_SCRATCH, room, bytes);
     return status;
+}
+
+cera_status cr_session_sync(cr_session *session, const int32_t *ids, size_t n, cera_error *err)
+{
+    if (n > (size_t)session->n_context)
+        return cr_fail(err, CERA_E_CONTEXT, "context: %zu tokens do not fit in %d positions", n,
+                       session->n_context);
+    CR_TRY(check_ids(&session->env, ids, n, err));
+    if (cr_session_take_cancel(session))
+        return cr_fail(err, CERA_E_CANCELLED, "the input was cancelled");
+    if (n == 0) {
+        cr_session_reset(session);
+        return CERA_OK;
+    }
+    const cera_os *os = &session->env.host->os;
+    uint64_t start = os->clock_ns(os->ctx);
+    int common = 0, n_reused = (int)n;
+    while (common < CR_MIN(session->now.position, (int)n) &&
+           session->history[common] == ids[common])
+        common++;
+    if (common < (int)n || session->now.position > (int)n)
+        CR_TRY(bring(session, ids, (int)n, common, NULL, &n_reused, err));
+    session->n_prompt = n;
+    session->n_reused = (size_t)n_reused;
+    session->prompt_ns = os->clock_ns(os->ctx) - start;
+    return CERA_OK;
+}
+
+cera_status cr_session_rewind(cr_session *session, size_t position, cera_error *err)
+{
+    if (position > (size_t)session->now.position)
+        return cr_fail(err, CERA_E_ARG, "position: expected 0 to %d, found %zu",
+                       session->now.position, position);
+    CR_TRY(cr_session_sync(session, session->history, position, err));
+    session->n_prompt = session->n_reused = 0;
+    session->prompt_ns = 0;
+    return CERA_OK;
 }
 
 cera_status cr_session_append_text(cr_session *session, cr_str text, bool parse_special,
@@ -365,7 +615,7 @@ cera_status cr_session_append_text(cr_session *session, cr_str text, bool parse_
     cera_encode_options options = {
         .size = sizeof options,
         .parse_special = parse_special,
-        .add_bos = add_bos && session->position == 0,
+        .add_bos = add_bos && session->now.position == 0,
     };
     cr_buf ids;
     cr_buf_init(&ids, session->env.host, CR_MEM_SCRATCH);
@@ -377,14 +627,106 @@ cera_status cr_session_append_text(cr_session *session, cr_str text, bool parse_
     return status;
 }
 
+/* ---- single tokens ----------------------------------------------------------------------- */
+
+/* Forks that share the logits would make the first token drop them, and the second one allocate. */
+static cera_status own_logits(cr_session *session, cera_error *err)
+{
+    if (!session->has || atomic_load(&session->has->n_holders) == 1)
+        return CERA_OK;
+    logits *copy = new_logits(session);
+    if (!copy)
+        return cr_fail_nomem(err, logits_bytes(session), "the logits");
+    memcpy(copy->values, session->has->values,
+           session->env.model->graph.n_vocab * sizeof *copy->values);
+    drop_logits(session, session->has);
+    session->has = copy;
+    return CERA_OK;
+}
+
+/* What the prefix tree will want at the ends of pages, and when the tokens end. */
+static cera_status stock_prefix(cr_session *session, int n, cera_error *err)
+{
+    cr_pages *pages = session->env.pages;
+    cr_prefix *prefix = session->env.prefix;
+    if (!prefix)
+        return CERA_OK;
+    cr_pages_lock(pages);
+    bool stocked = cr_prefix_stock(prefix, (size_t)((session->now.position + n) / CR_PAGE) + 1);
+    int spacing = cr_prefix_spacing(prefix);
+    if (stocked && has_state(session))
+        stocked = cr_pages_stock(pages, cr_pages_state_kind(pages),
+                                 2 + (size_t)(spacing > 0 ? n / spacing : 0));
+    cr_pages_unlock(pages);
+    return stocked ? CERA_OK : cr_fail_nomem(err, 0, "the prefix tree");
+}
+
+cera_status cr_session_reserve(cr_session *session, size_t n, cera_error *err)
+{
+    cera_status status = own_logits(session, err);
+    if (status == CERA_OK)
+        status = want_room(session, err);
+    if (status == CERA_OK)
+        status = stock_prefix(session, (int)n, err);
+    if (status == CERA_OK)
+        status =
+            cr_line_reserve_ring(&session->now, session->env.pages, session->writer, (int)n, err);
+    if (status != CERA_OK)
+        cr_session_settle(session);
+    return status;
+}
+
+/* At the end of a page the state may be kept: if another page is at hand to go on with. */
+static void remember_token(cr_session *session)
+{
+    cr_pages *pages = session->env.pages;
+    int spacing =
+        has_state(session) && session->env.prefix ? cr_prefix_spacing(session->env.prefix) : -1;
+    if (spacing > 0 && session->now.position % spacing == 0 &&
+        pages->counts[cr_pages_state_kind(pages)].n_free > 0)
+        cr_prefix_add(session->env.prefix, session->history, session->now.position, &session->now,
+                      session->now.state);
+}
+
 cera_status cr_session_advance(cr_session *session, int32_t id, cera_error *err)
 {
-    CR_TRY(cr_session_reserve(session, 1, err));
+    cr_pages *pages = session->env.pages;
+    cr_line *now = &session->now;
+    CR_TRY(want_room(session, err));
+    int end = now->position + 1;
+    if (!cr_line_is_reserved(now, pages))
+        CR_TRY(cr_line_reserve(now, pages, session->writer, (cr_line_goal){ end, end }, err));
+    session->history[now->position] = id;
     wanted want = { .logits = true };
-    int state;
-    CR_TRY(compute(session, &id, 1, &want, &state, err));
-    commit(session, &id, 1, state);
+    CR_TRY(run_rows(session, now, session->history, end, &want, NULL, true, err));
+    if (has_state(session)) {
+        cr_pages_lock(pages);
+        move_line(session, now, end);
+        remember_token(session);
+        cr_pages_unlock(pages);
+    } else {
+        now->position = end;
+    }
+    if (cr_line_has_passed(now, pages)) {
+        cr_pages_lock(pages);
+        cr_line_pass(now, pages, session->writer);
+        cr_pages_unlock(pages);
+    }
+    swap_logits(session);
     return CERA_OK;
+}
+
+void cr_session_settle(cr_session *session)
+{
+    cr_pages *pages = session->env.pages;
+    cr_prefix *prefix = session->env.prefix;
+    cr_line *now = &session->now;
+    cr_pages_lock(pages);
+    cr_line_trim(now, pages);
+    if (prefix && now->position > 0)
+        cr_prefix_add(prefix, session->history, now->position, now,
+                      cr_prefix_spacing(prefix) >= 0 ? now->state : NULL);
+    cr_pages_unlock(pages);
 }
 
 /* ---- embedding --------------------------------------------------------------------------- */
@@ -402,10 +744,10 @@ static void mean_rows(const float *rows, size_t n, size_t width, float *out)
 static cera_status embed_rows(cr_session *session, const int32_t *ids, size_t n, float *rows,
                               cera_error *err)
 {
-    CR_TRY(cr_session_reserve(session, n, err));
     wanted want = { .hidden = rows };
-    int state;
-    return compute(session, ids, n, &want, &state, err);
+    while (session->now.position < (int)n)
+        CR_TRY(run_chunk(session, &session->now, ids, (int)n, &want, err));
+    return CERA_OK;
 }
 
 cera_status cr_session_embed(const cr_session_env *env, const int32_t *ids, size_t n,
@@ -423,8 +765,10 @@ cera_status cr_session_embed(const cr_session_env *env, const int32_t *ids, size
     if (!cr_mul_size(n, width * sizeof(float), &bytes))
         return cr_fail(err, CERA_E_LIMIT, "input: %zu rows of hidden states are too many", n);
 
+    cr_session_env alone = *env;
+    alone.prefix = NULL; /* every token's hidden state is wanted, so every one is computed */
     cr_session *session;
-    CR_TRY(cr_session_new(env, 0, &session, err));
+    CR_TRY(cr_session_new(&alone, 0, &session, err));
     float *rows = cr_alloc(env->host, CR_MEM_SCRATCH, bytes);
     cera_status status =
         rows ? embed_rows(session, ids, n, rows, err) : cr_fail_nomem(err, bytes, "hidden states");

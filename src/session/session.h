@@ -1,17 +1,16 @@
 /* A session: one timeline of tokens with the state that was computed for it.
  *
- *     history  [position] tokens         what has been appended and generated
- *     pages    [ceil(position / CR_PAGE)] keys and values, in pages of CR_PAGE positions
- *     state    recurrent state at `position`
+ *     history  [position] tokens   what has been appended and generated
+ *     line     pages of keys and values, and the recurrent state at `position` (line.h)
  *     logits   for the token after the last one
  *
- * A call either completes and moves all four forward, or leaves all four alone. */
+ * A call either completes and moves all of them, or leaves all of them alone. */
 #ifndef CR_SESSION_H
 #define CR_SESSION_H
 
-#include "backend/backend.h"
 #include "grammar/grammar.h"
 #include "model/model.h"
+#include "session/prefix.h"
 #include "token/detok.h"
 #include "token/vocab.h"
 
@@ -20,15 +19,16 @@ typedef struct cr_session_env {
     cr_host *host;
     const cr_model *model;
     const cr_vocab *vocab; /* NULL: ids only */
-    const cr_backend_api *api;
-    cr_backend *backend;
-    size_t page_bytes;
+    cr_pages *pages;
+    cr_prefix *prefix; /* NULL: nothing is reused */
     int context_size;
     int chunk_size;
     /* Runs a batch, alone or with those of other sessions. */
     cera_status (*run)(void *ctx, const cr_batch *batch, cera_error *err);
     void *ctx;
 } cr_session_env;
+
+enum { CR_MAX_CHUNK = 4096 };
 
 typedef struct cr_session cr_session;
 
@@ -44,6 +44,9 @@ cera_status cr_session_append_text(cr_session *session, cr_str text, bool parse_
 /* Appends, and gives the log-probability of each token: see cera_session_score. */
 cera_status cr_session_score(cr_session *session, const int32_t *ids, size_t n, float *logprobs,
                              cera_error *err);
+cera_status cr_session_sync(cr_session *session, const int32_t *ids, size_t n, cera_error *err);
+cera_status cr_session_rewind(cr_session *session, size_t position, cera_error *err);
+cera_status cr_session_fork(cr_session *session, cr_session **out, cera_error *err);
 /* options is not NULL; sink and summary may be. */
 cera_status cr_session_generate(cr_session *session, const cera_generate_options *options,
                                 const cera_sink *sink, cera_summary *summary, cera_error *err);
@@ -59,8 +62,10 @@ cera_status cr_session_embed(const cr_session_env *env, const int32_t *ids, size
 
 /* ---- between session.c and generate.c ---------------------------------------------------- */
 
-/* Takes pages for n more positions, or none. */
+/* Takes all that n single tokens need, or nothing; then come the tokens; then cr_session_settle gives
+ * back what was not needed and lets other sessions find what was computed. */
 cera_status cr_session_reserve(cr_session *session, size_t n, cera_error *err);
+void cr_session_settle(cr_session *session);
 /* Computes one token and moves forward. Not cancelled: one token is the grain of a cancel. */
 cera_status cr_session_advance(cr_session *session, int32_t id, cera_error *err);
 /* Whether a cancel is pending; clears it. */
@@ -81,5 +86,7 @@ cr_session_open cr_session_get_open(const cr_session *session);
 void cr_session_set_open(cr_session *session, cr_session_open open);
 /* Tokens appended and nanoseconds spent since the last call. */
 void cr_session_take_prompt(cr_session *session, size_t *n, uint64_t *ns);
+/* What was appended since the last call of this: n_prompt, n_reused and prompt_ms. */
+void cr_session_take_prompt(cr_session *session, cera_summary *out);
 
 #endif

@@ -80,7 +80,7 @@ class BenchTest(unittest.TestCase):
         self.assertTrue(row["cpu_info"])
         at = time.strptime(row["test_time"], "%Y-%m-%dT%H:%M:%SZ")
         self.assertLess(abs(time.mktime(at) - time.mktime(time.gmtime())), 600)
-        row = bench("-p", "8", "-n", "0", "-r1", "--ubatch-size", "4", "--kv-cache-keys", "f32",
+        row = bench("-p", "8", "-n", "0", "-r1", "--ubatch-size", "4", "--kv-type", "f32",
                     "--json", env={"CERA_CPU_TIER": "scalar"}).json[0]
         self.assertEqual((row["n_ubatch"], row["n_batch"]), (4, 4))
         self.assertEqual((row["type_k"], row["type_v"], row["cpu_tier"]), ("f32", "f32", "scalar"))

@@ -23,7 +23,7 @@ class RunTest(unittest.TestCase):
         """The reference computes with float32 and this program with int8 activations: the text must
         be the same up to the first place where the reference itself is nearly undecided."""
         entry = golden()[0]
-        for options in ([], ["--kv-cache-keys", "f32"]):
+        for options in ([], ["--kv-type", "f32"], ["--kv-cache-keys", "f32"]):
             result = cera("run", "-m", TINY, "-p", "Once upon a time", "-n", "48", *GREEDY,
                           *options)
             self.assertEqual(result.code, 0, result)

@@ -133,7 +133,7 @@ class UsageTest(unittest.TestCase):
                 (["--seed", "-1"], "whole number"),
                 (["--seed", "18446744073709551616"], "18446744073709551615"),
                 (["--logprobs", "21"], "0 to 20"), (["-t", "257"], "0 to 256"),
-                (["--kv-cache-keys", "tq3"], "f32, f16"),
+                (["--kv-type", "tq3"], "f16, f32, q8_0"), (["--kv-cache-keys", "x"], "f16, f32, q8_0"),
                 (["--format", "xml"], "text, json, jsonl"),
                 (["--color", "red"], "auto, always, never"),
                 (["--logit-bias", "5"], "ID=B"), (["--logit-bias", "5=nan"], "ID=B"),

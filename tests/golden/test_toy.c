@@ -135,6 +135,7 @@ static cera_engine_options default_options(cera_kv_type kv_type)
     cera_engine_options options;
     cera_engine_options_init(&options);
     options.kv_type = kv_type;
+    options.no_reuse = true; /* what is compared with itself is to be computed twice */
     return options;
 }
 

@@ -32,7 +32,12 @@ cera_engine *tiny_open(const cera_engine_options *options)
     cera_engine *engine = NULL;
     cera_error err;
     cera_source source = tiny_source();
-    if (cera_engine_open_source(&source, options, &engine, &err) != CERA_OK)
+    cera_engine_options plain;
+    cera_engine_options_init(&plain);
+    if (options)
+        plain = *options;
+    plain.no_reuse = true;
+    if (cera_engine_open_source(&source, &plain, &engine, &err) != CERA_OK)
         fail_msg("%s", err.message);
     return engine;
 }

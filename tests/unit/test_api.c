@@ -66,7 +66,7 @@ static void engine_options_out_of_range(void **state)
         { 0, { .context_size = INT_MAX }, "context_size" },
         { 0, { .chunk_size = -1 }, "chunk_size" },
         { 0, { .chunk_size = 4097 }, "chunk_size" },
-        { 0, { .kv_type = (cera_kv_type)2 }, "kv_type" },
+        { 0, { .kv_type = (cera_kv_type)3 }, "kv_type" },
         { 0, { .kv_type = (cera_kv_type)-1 }, "kv_type" },
         { 0, { .cpu_tier = "" }, "cpu_tier" },
         { 0, { .cpu_tier = "avx1024" }, "cpu_tier" },

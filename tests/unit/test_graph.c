@@ -123,12 +123,29 @@ static void caches_and_states_add_up(void **state)
 {
     (void)state;
     cr_graph g;
-    assert_true(cr_graph_init(&g, &arena, &(cr_graph_limits){ .n_caches = 2, .n_states = 2 }));
-    assert_int_equal(cr_graph_cache(&g, 2, 32), 0);
-    assert_int_equal(cr_graph_cache(&g, 1, 64), 1);
+    assert_true(cr_graph_init(&g, &arena, &(cr_graph_limits){ .n_caches = 8, .n_states = 2 }));
+    assert_int_equal(cr_graph_cache(&g, 2, 32, 0), 0);
+    assert_int_equal(cr_graph_cache(&g, 1, 64, 0), 1);
     assert_int_equal(g.caches[0].offset, 0);
     assert_int_equal(g.caches[1].offset, 2 * 2 * 64 * 32); /* keys and values of 64 positions */
-    assert_int_equal(g.page_elements, 2 * 2 * 64 * 32 + 2 * 64 * 64);
+    assert_int_equal(g.n_groups, 1);
+    assert_int_equal(g.groups[0].page_elements, 2 * 2 * 64 * 32 + 2 * 64 * 64);
+
+    /* A group per window; what comes after the last one joins it, and it sees as far as both. */
+    static const struct {
+        int window, group, n_groups, sees;
+    } rows[] = {
+        { 512, 1, 2, 512 }, { 512, 1, 2, 512 }, { 128, 2, 3, 128 },
+        { 256, 3, 4, 256 }, { 300, 3, 4, 300 }, { 100, 3, 4, 300 },
+    };
+    for (size_t i = 0; i < CR_COUNT(rows); i++) {
+        const cr_cache *cache = &g.caches[cr_graph_cache(&g, 1, 32, rows[i].window)];
+        assert_int_equal(cache->group, rows[i].group);
+        assert_int_equal(g.n_groups, rows[i].n_groups);
+        assert_int_equal(g.groups[cache->group].window, rows[i].sees);
+    }
+    assert_int_equal(g.groups[1].page_elements, 2 * 2 * 64 * 32);
+    assert_int_equal(g.groups[3].page_elements, 3 * 2 * 64 * 32);
     assert_int_equal(cr_graph_state(&g, 100), 0);
     assert_int_equal(cr_graph_state(&g, 7), 1);
     assert_int_equal(g.states[1].offset, 100);
@@ -188,7 +205,7 @@ static void make_sample(sample *s)
     op->u.qkv.q_norm = norm(s, "q_norm", DIM);
     op->u.qkv.k_norm = norm(s, "k_norm", DIM);
     op->u.qkv.heads = (cr_heads){ N_HEAD, N_HEAD_KV, DIM };
-    op->u.qkv.cache = cr_graph_cache(g, N_HEAD_KV, DIM);
+    op->u.qkv.cache = cr_graph_cache(g, N_HEAD_KV, DIM, 0);
 
     op = cr_graph_op(g, CR_OP_ATTEND, 0, query, mixed);
     op->u.attend.heads = (cr_heads){ N_HEAD, N_HEAD_KV, DIM };

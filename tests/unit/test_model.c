@@ -208,7 +208,7 @@ static void layers_become_ops(void **state)
             assert_int_equal(g->ops[k].kind, rows[i].kinds[k]);
         int n_attention = spec.n_head_kv[0] + spec.n_head_kv[1];
         assert_int_equal(g->n_caches, n_attention);
-        assert_int_equal(g->page_elements, n_attention * 2 * 64 * 24);
+        assert_int_equal(g->groups[0].page_elements, n_attention * 2 * 64 * 24);
         assert_int_equal(g->state_floats, (2 - n_attention) * 2 * 32);
 
         /* The ops point into the file, and every tensor of it is used. */

@@ -84,7 +84,8 @@ typedef void cr_soft_cap(float *x, float cap, size_t n);
 /* y[i] = fma(scale, x[i], y[i]). */
 typedef void cr_add_scaled(float *y, const float *x, float scale, size_t n);
 
-/* s[j] = scale * dot(q, key j), keys [n_keys][n] contiguous, 16 chains over single elements. */
+/* s[j] = scale * dot(q, key j), keys [n_keys][n] contiguous, 16 chains over single elements. An
+ * element of Q8_0 is d * q, which is exact. */
 typedef void cr_dot_keys(float *s, const float *q, const void *keys, float scale, size_t n,
                          size_t n_keys);
 
@@ -94,7 +95,12 @@ typedef float cr_exp_sum(float *s, float max, size_t n);
 /* o[i] = fma(p[j], value j[i], o[i]) for j ascending; values [n_keys][n] contiguous. */
 typedef void cr_mix_values(float *o, const float *p, const void *values, size_t n, size_t n_keys);
 
-/* Keys and values are F16 or F32: index by cr_type. */
+/* n floats to the cache's type; n is a multiple of its block. Of Q8_0: d = max |x| / 127, rounded to
+ * half precision; q = x * 127 / max |x|, rounded half away from zero. A NaN or an infinity in a block
+ * makes its d one, so that it shows in every result. */
+typedef void cr_store(void *dst, const float *src, size_t n);
+
+/* Keys and values are F16, F32 or Q8_0: index by cr_type. */
 typedef struct cr_kernels {
     cr_matvec *matvec[CR_TYPE_COUNT];
     cr_matmul *matmul[CR_TYPE_COUNT]; /* NULL: see cr_kernels_multiply */
@@ -106,6 +112,7 @@ typedef struct cr_kernels {
     cr_dot_keys *dot_keys[CR_TYPE_COUNT];
     cr_exp_sum *exp_sum;
     cr_mix_values *mix_values[CR_TYPE_COUNT];
+    cr_store *store[CR_TYPE_COUNT];
 } cr_kernels;
 
 /* Whether matrix kernels of the type read int8 activations, x->q, d and sum. The others read x->f. */

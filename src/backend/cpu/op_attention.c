@@ -1,34 +1,44 @@
 /* NORM_QKV and ATTEND: attention over the paged cache.
  *
- * A page holds CR_PAGE positions of every attention layer: keys [n_head_kv][CR_PAGE][head_dim], then
- * values. Scores are taken in chunks of CR_KEY_CHUNK keys, cut at absolute positions, and merged in
+ * A page holds CR_PAGE positions of every attention layer of a group: keys
+ * [n_head_kv][CR_PAGE][head_dim], then values. Scores are taken in chunks of CR_KEY_CHUNK keys, cut at absolute positions, and merged in
  * ascending order, so a row's result does not depend on what else was computed with it. */
 #include "backend/cpu/plan.h"
 
 #include <string.h>
 
-/* Where position `position` of a kv head lies; `values` picks the second half of the cache. */
-static uint8_t *cache_at(const cr_plan *plan, const cr_cache *cache, int row_seq, int head,
-                         int position, bool values)
+size_t cr_kv_offset(const cr_cache *cache, cr_type kv_type, int head, int position, bool values)
 {
-    const cr_batch_seq *seq = &plan->batch->seqs[row_seq];
     size_t dim = (size_t)cache->head_dim;
     size_t half = (size_t)cache->n_head_kv * CR_PAGE * dim;
     size_t element = cache->offset + (values ? half : 0) +
                      ((size_t)head * CR_PAGE + (size_t)(position % CR_PAGE)) * dim;
-    return (uint8_t *)seq->pages[position / CR_PAGE] + element * plan->kv_size;
+    return cr_type_bytes(cr_type_get(kv_type), element);
 }
 
-static void store(const cr_plan *plan, void *dst, const float *src, size_t n)
+void cr_kv_copy(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type, void *dst,
+                const void *src, int n)
 {
-    if (plan->kv_type == CR_TYPE_F32) {
-        memcpy(dst, src, n * sizeof *src);
-        return;
+    (void)backend;
+    for (int i = 0; i < graph->n_caches; i++) {
+        const cr_cache *cache = &graph->caches[i];
+        if (cache->group != group)
+            continue;
+        size_t bytes = cr_type_bytes(cr_type_get(kv_type), (size_t)n * (size_t)cache->head_dim);
+        for (int which = 0; which < 2 * cache->n_head_kv; which++) {
+            size_t at = cr_kv_offset(cache, kv_type, which / 2, 0, which % 2 != 0);
+            memcpy((uint8_t *)dst + at, (const uint8_t *)src + at, bytes);
+        }
     }
-    for (size_t i = 0; i < n; i++) {
-        uint16_t half = cr_f32_to_f16(src[i]);
-        memcpy((uint8_t *)dst + 2 * i, &half, sizeof half);
-    }
+}
+
+/* Where position `position` of a kv head lies: keys, or values. */
+static uint8_t *cache_at(const cr_plan *plan, const cr_cache *cache, int row_seq, int head,
+                         int position, bool values)
+{
+    void *const *pages = plan->batch->seqs[row_seq].pages[cache->group];
+    return (uint8_t *)pages[position / CR_PAGE] +
+           cr_kv_offset(cache, plan->kv_type, head, position, values);
 }
 
 /* Turns each pair of one head by its row's angles. */
@@ -56,8 +66,9 @@ static void remember(const cr_plan *plan, const cr_op *op, int row, int head, co
 {
     const cr_cache *cache = &plan->graph->caches[op->u.qkv.cache];
     const cr_row *place = &plan->rows[row];
-    store(plan, cache_at(plan, cache, place->seq, head, place->position, is_value), x,
-          (size_t)cache->head_dim);
+    plan->kernels->store[plan->kv_type](
+        cache_at(plan, cache, place->seq, head, place->position, is_value), x,
+        (size_t)cache->head_dim);
 }
 
 /* Norm and rotation of one head of queries or keys. */

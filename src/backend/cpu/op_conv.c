@@ -5,7 +5,8 @@
  *
  * Each channel is independent of the others, so workers split channels and walk the rows of a
  * sequence in order. The state of a sequence is its last n_taps - 1 values of u, oldest first,
- * [n_taps - 1][n_embd]; it is read from state_in and written to state_out. */
+ * [n_taps - 1][n_embd]; it is read from state_in and written to state_out, and to page_states behind
+ * the last rows of pages. */
 #include "backend/cpu/plan.h"
 
 #include <math.h>
@@ -51,6 +52,15 @@ static void convolve(const conv_tile *tile, int i_row, float *out)
     memmove(tile->window, tile->window + CR_TILE, (tile->n_taps - 1) * CR_TILE * sizeof *b);
 }
 
+/* Where the state behind row i of a sequence is wanted, or NULL. */
+static float *page_state(const cr_batch_seq *seq, int i)
+{
+    int next = seq->n_past + i + 1;
+    if (!seq->page_states || next % CR_PAGE != 0)
+        return NULL;
+    return seq->page_states[next / CR_PAGE - 1 - seq->n_past / CR_PAGE];
+}
+
 static void run_tile(cr_plan *plan, int worker, const conv_tile *tile, const cr_input *input)
 {
     const cr_op *op = tile->op;
@@ -69,6 +79,9 @@ static void run_tile(cr_plan *plan, int worker, const conv_tile *tile, const cr_
                                     CR_TILE);
             }
             convolve(tile, row - band.row, cr_plan_value(plan, op->out, row) + tile->first);
+            float *at_page = page_state(seq, i);
+            if (at_page)
+                save_state(tile, at_page + state->offset);
         }
         save_state(tile, seq->state_out + state->offset);
     }

@@ -228,9 +228,23 @@ static void plan_free(cr_plan *plan)
     cr_free(host, CR_MEM_OBJECT, plan, sizeof *plan);
 }
 
+/* Keys and values of a type that the cache holds in blocks need whole blocks. */
+static cera_status check_caches(const cr_graph *graph, cr_type kv_type, cera_error *err)
+{
+    const cr_type_info *info = cr_type_get(kv_type);
+    for (int i = 0; i < graph->n_caches; i++) {
+        if (graph->caches[i].head_dim % info->weights != 0)
+            return cr_fail(err, CERA_E_UNSUPPORTED,
+                           "kv_type %s: expected heads of a multiple of %d, the model's have %d",
+                           info->name, info->weights, graph->caches[i].head_dim);
+    }
+    return CERA_OK;
+}
+
 static cera_status plan_new(cr_backend *backend, const cr_graph *graph,
                             const cr_plan_options *options, cr_plan **out, cera_error *err)
 {
+    CR_TRY(check_caches(graph, options->kv_type, err));
     cr_host *host = backend->host;
     cr_plan *plan = cr_alloc_zero(host, CR_MEM_OBJECT, sizeof *plan);
     if (!plan)
@@ -240,7 +254,6 @@ static cera_status plan_new(cr_backend *backend, const cr_graph *graph,
     plan->graph = graph;
     plan->max_rows = options->max_rows;
     plan->kv_type = options->kv_type;
-    plan->kv_size = (size_t)cr_type_get(options->kv_type)->block_bytes;
     plan->act_bytes = act_bytes(graph);
     plan->turn_floats = widest_rope(graph);
     plan->scratch_floats = scratch_floats(graph, plan->max_rows);
@@ -427,6 +440,7 @@ const cr_backend_api cr_backend_cpu = {
     .info = cpu_info,
     .buf_new = buf_new,
     .buf_free = buf_free,
+    .page_copy = cr_kv_copy,
     .supports = supports,
     .plan_new = plan_new,
     .plan_run = plan_run,

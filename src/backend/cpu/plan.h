@@ -39,7 +39,6 @@ struct cr_plan {
     const cr_graph *graph;
     int max_rows;
     cr_type kv_type;
-    size_t kv_size; /* bytes of a cached element */
 
     float *values;
     cr_row *rows; /* [max_rows] */
@@ -121,6 +120,12 @@ static inline cr_band cr_band_at(int row, int n_rows)
 /* y[i * y_stride + r] = row first + r of proj times row band.row + i of the input, r in [0, n). */
 void cr_plan_project(const cr_plan *plan, int worker, const cr_proj *proj, size_t first, size_t n,
                      const cr_input *input, cr_band band, float *y, size_t y_stride);
+
+/* Bytes from the start of a page to a position of a head: keys, or values. */
+size_t cr_kv_offset(const cr_cache *cache, cr_type kv_type, int head, int position, bool values);
+/* cr_backend_api.page_copy */
+void cr_kv_copy(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type, void *dst,
+                const void *src, int n);
 
 /* The ops. Each is called by every worker. */
 typedef void cr_op_run(cr_plan *plan, const cr_op *op, int worker);

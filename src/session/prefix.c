@@ -1,0 +1,394 @@
+/* The prefix tree: finding, adding, evicting. */
+#include "session/prefix.h"
+
+#include <assert.h>
+#include <string.h>
+
+typedef struct block {
+    struct block *parent;
+    struct block *child;   /* the first one */
+    struct block *sibling; /* the next child of the parent, or free block */
+    /* Use: a block is never used less recently than what stands behind it, so the least recently used
+     * one has no children. */
+    struct block *newer, *older;
+    int n; /* tokens; CR_PAGE where there are children */
+    int32_t ids[CR_PAGE];
+    cr_page *pages[CR_MAX_GROUPS]; /* NULL: a window's that is not known */
+    cr_page *state;                /* behind the last token, or NULL */
+} block;
+
+struct cr_prefix {
+    cr_pages *pages;
+    block root; /* without tokens */
+    block *newest, *oldest;
+    block *spare;
+    size_t n_spare, n_blocks;
+    int spacing;
+    size_t n_states, max_states;
+    uint64_t n_hits, n_misses, n_reused, n_computed, n_evictions;
+};
+
+/* ---- use --------------------------------------------------------------------------------- */
+
+static void unlink_use(cr_prefix *prefix, block *b)
+{
+    *(b->newer ? &b->newer->older : &prefix->newest) = b->older;
+    *(b->older ? &b->older->newer : &prefix->oldest) = b->newer;
+}
+
+static void link_use(cr_prefix *prefix, block *b)
+{
+    b->newer = NULL;
+    b->older = prefix->newest;
+    *(b->older ? &b->older->newer : &prefix->oldest) = b;
+    prefix->newest = b;
+}
+
+/* The block and those before it become the most recently used ones, the first block the most. */
+static void touch(cr_prefix *prefix, block *b)
+{
+    for (; b != &prefix->root; b = b->parent) {
+        unlink_use(prefix, b);
+        link_use(prefix, b);
+    }
+}
+
+/* ---- blocks ------------------------------------------------------------------------------ */
+
+static void set_state(cr_prefix *prefix, block *b, cr_page *state)
+{
+    if (state) {
+        cr_pages_hold_cached(prefix->pages, state);
+        prefix->n_states++;
+    }
+    if (b->state) {
+        cr_pages_drop_cached(prefix->pages, b->state);
+        prefix->n_states--;
+    }
+    b->state = state;
+}
+
+static void set_page(cr_prefix *prefix, block *b, int group, cr_page *page)
+{
+    if (page)
+        cr_pages_hold_cached(prefix->pages, page);
+    cr_pages_drop_cached(prefix->pages, b->pages[group]);
+    b->pages[group] = page;
+}
+
+static void remove_block(cr_prefix *prefix, block *b)
+{
+    assert(!b->child);
+    block **link = &b->parent->child;
+    while (*link != b)
+        link = &(*link)->sibling;
+    *link = b->sibling;
+    unlink_use(prefix, b);
+    set_state(prefix, b, NULL);
+    for (int g = 0; g < prefix->pages->graph->n_groups; g++)
+        set_page(prefix, b, g, NULL);
+    b->sibling = prefix->spare;
+    prefix->spare = b;
+    prefix->n_spare++;
+    prefix->n_blocks--;
+}
+
+/* A child without tokens and pages, or NULL when the stock is empty. */
+static block *add_block(cr_prefix *prefix, block *parent)
+{
+    block *b = prefix->spare;
+    if (!b)
+        return NULL;
+    prefix->spare = b->sibling;
+    prefix->n_spare--;
+    prefix->n_blocks++;
+    *b = (block){ .parent = parent, .sibling = parent->child };
+    parent->child = b;
+    link_use(prefix, b);
+    return b;
+}
+
+bool cr_prefix_stock(cr_prefix *prefix, size_t n)
+{
+    while (prefix->n_spare < n) {
+        block *b = cr_alloc(prefix->pages->host, CR_MEM_OBJECT, sizeof *b);
+        if (!b)
+            return false;
+        b->sibling = prefix->spare;
+        prefix->spare = b;
+        prefix->n_spare++;
+    }
+    return true;
+}
+
+/* ---- evicting ---------------------------------------------------------------------------- */
+
+static bool is_idle(const cr_page *page)
+{
+    return page && page->n_users == 0;
+}
+
+/* Whether removing the block makes a page free. */
+static bool frees_something(const cr_prefix *prefix, const block *b)
+{
+    bool idle = is_idle(b->state);
+    for (int g = 0; g < prefix->pages->graph->n_groups; g++)
+        idle = idle || is_idle(b->pages[g]);
+    return idle;
+}
+
+static bool evict(void *ctx)
+{
+    cr_prefix *prefix = ctx;
+    for (block *b = prefix->oldest; b; b = b->newer) {
+        if (!b->child && frees_something(prefix, b)) {
+            remove_block(prefix, b);
+            prefix->n_evictions++;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Makes room for one more state within their part of the budget. */
+static bool make_room_for_state(cr_prefix *prefix)
+{
+    for (block *b = prefix->oldest; b && prefix->n_states >= prefix->max_states; b = b->newer)
+        set_state(prefix, b, NULL);
+    return prefix->n_states < prefix->max_states;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+/* States of one session take at most an eighth of the budget, those of all a quarter. */
+static void plan_states(cr_prefix *prefix, int n_context)
+{
+    prefix->spacing = -1;
+    if (!prefix->pages->zero_state)
+        return;
+    size_t bytes = prefix->pages->bytes[cr_pages_state_kind(prefix->pages)];
+    size_t n = prefix->pages->budget / 8 / bytes;
+    prefix->max_states = prefix->pages->budget / 4 / bytes;
+    if (prefix->max_states == 0)
+        return;
+    size_t n_blocks = ((size_t)n_context + CR_PAGE - 1) / CR_PAGE;
+    prefix->spacing = n > 0 ? (int)((n_blocks + n - 1) / n) * CR_PAGE : 0;
+}
+
+cera_status cr_prefix_new(cr_pages *pages, int n_context, cr_prefix **out, cera_error *err)
+{
+    cr_prefix *prefix = cr_alloc_zero(pages->host, CR_MEM_OBJECT, sizeof *prefix);
+    if (!prefix)
+        return cr_fail_nomem(err, sizeof *prefix, "the prefix tree");
+    prefix->pages = pages;
+    plan_states(prefix, n_context);
+    pages->evict = evict;
+    pages->ctx = prefix;
+    *out = prefix;
+    return CERA_OK;
+}
+
+void cr_prefix_free(cr_prefix *prefix)
+{
+    if (!prefix)
+        return;
+    while (prefix->oldest)
+        remove_block(prefix, prefix->oldest);
+    for (block *b; (b = prefix->spare) != NULL;) {
+        prefix->spare = b->sibling;
+        cr_free(prefix->pages->host, CR_MEM_OBJECT, b, sizeof *b);
+    }
+    prefix->pages->evict = NULL;
+    cr_free(prefix->pages->host, CR_MEM_OBJECT, prefix, sizeof *prefix);
+}
+
+int cr_prefix_spacing(const cr_prefix *prefix)
+{
+    return prefix->spacing;
+}
+
+/* ---- finding ----------------------------------------------------------------------------- */
+
+/* How many of the first n tokens of a block are ids. */
+static int common(const block *b, const int32_t *ids, int n)
+{
+    int i = 0;
+    n = CR_MIN(n, b->n);
+    while (i < n && b->ids[i] == ids[i])
+        i++;
+    return i;
+}
+
+/* The child that begins with most of ids[0, n); of equals the one with fewest tokens of its own, which
+ * leaves its end, where a state may be, nearest. */
+static block *best_child(const block *parent, const int32_t *ids, int n, int *n_common)
+{
+    block *best = NULL;
+    *n_common = 0;
+    for (block *b = parent->child; b; b = b->sibling) {
+        int c = common(b, ids, n);
+        if (c > *n_common || (best && c == *n_common && b->n < best->n)) {
+            best = b;
+            *n_common = c;
+        }
+    }
+    return best;
+}
+
+/* A place where a text may go on: behind `position` tokens of the path that ends with block `last`,
+ * number i. */
+typedef struct place {
+    block *last;
+    int i, position;
+} place;
+
+/* Whether the path has the windows' pages and the state that a token there needs. */
+static bool can_go_on(const cr_prefix *prefix, const place *at)
+{
+    const cr_graph *graph = prefix->pages->graph;
+    bool is_end = at->position == at->i * CR_PAGE + at->last->n;
+    if (prefix->pages->zero_state && !(is_end && at->last->state))
+        return false;
+    for (int g = 0; g < graph->n_groups; g++) {
+        int needs = cr_line_needs(graph, g, at->position);
+        const block *b = at->last;
+        for (int i = at->i; i >= needs && graph->groups[g].window > 0; i--, b = b->parent) {
+            if (!b->pages[g])
+                return false;
+        }
+    }
+    return true;
+}
+
+static void fill_line(cr_prefix *prefix, cr_line *line, const place *from)
+{
+    cr_pages *pages = prefix->pages;
+    cr_line_begin(line, pages, from->position);
+    const block *b = from->last;
+    for (int i = from->i; i >= 0; i--, b = b->parent) {
+        for (int g = 0; g < pages->graph->n_groups; g++) {
+            if (i >= line->first[g])
+                cr_line_hold(line, pages, g, i, b->pages[g]);
+        }
+    }
+    if (pages->zero_state) {
+        cr_pages_hold(pages, from->last->state);
+        line->state = from->last->state;
+    }
+}
+
+void cr_prefix_find(cr_prefix *prefix, const int32_t *ids, size_t n, int least, cr_line *line,
+                    int *n_known)
+{
+    block *b = &prefix->root;
+    int at = 0, most = (int)n - 1; /* at least one token is left to be computed */
+    int c = 0;
+    place best = { .position = least };
+    /* Whole blocks, as far as they go. */
+    for (;;) {
+        block *child = best_child(b, ids + at, most - at, &c);
+        if (!child || c < CR_PAGE)
+            break;
+        b = child;
+        at += CR_PAGE;
+    }
+    *n_known = at;
+    assert(at <= most);
+    /* Then the part of one more; or else the last block whose end will do. */
+    for (block *child = b->child; child; child = child->sibling) {
+        place part = { child, at / CR_PAGE, at + common(child, ids + at, most - at) };
+        if (part.position > CR_MAX(best.position, at) && can_go_on(prefix, &part))
+            best = part;
+    }
+    for (; at > best.position; b = b->parent, at -= CR_PAGE) {
+        place end = { b, at / CR_PAGE - 1, at };
+        if (can_go_on(prefix, &end))
+            best = end;
+    }
+    bool found = best.position > least;
+    if (found) {
+        fill_line(prefix, line, &best);
+        touch(prefix, best.last);
+    }
+    prefix->n_hits += found;
+    prefix->n_misses += !found;
+}
+
+/* ---- adding ------------------------------------------------------------------------------ */
+
+static cr_page *page_of(const cr_line *line, int group, int i)
+{
+    bool held = i >= line->first[group] && i < line->end[group];
+    return held ? line->pages[group][i] : NULL;
+}
+
+/* Gives a block the line's pages: all of them when it is to have n tokens, more than it had; else those
+ * that it lacks. */
+static void give_pages(cr_prefix *prefix, block *b, const int32_t *ids, int n, const cr_line *line,
+                       int i)
+{
+    bool grows = n > b->n;
+    for (int g = 0; g < prefix->pages->graph->n_groups; g++) {
+        cr_page *page = page_of(line, g, i);
+        if (page)
+            cr_page_fix(page, n);
+        if (grows || (page && !b->pages[g] && n == b->n))
+            set_page(prefix, b, g, page);
+    }
+    if (grows) {
+        memcpy(b->ids, ids, (size_t)n * sizeof *ids);
+        b->n = n;
+    }
+}
+
+/* The child for ids[0, n): one that has them all, one that has some of them and no state that its own
+ * end would be needed for, or a new one. */
+static block *child_for(cr_prefix *prefix, block *parent, const int32_t *ids, int n,
+                        bool with_state)
+{
+    block *shorter = NULL;
+    for (block *b = parent->child; b; b = b->sibling) {
+        int c = common(b, ids, n);
+        if (c == n && (b->n == n || !with_state))
+            return b;
+        if (c == b->n && c < n && !b->state)
+            shorter = b;
+    }
+    return shorter ? shorter : add_block(prefix, parent);
+}
+
+void cr_prefix_add(cr_prefix *prefix, const int32_t *ids, int n, const cr_line *line,
+                   cr_page *state)
+{
+    block *b = &prefix->root;
+    for (int at = 0; at < n; at += CR_PAGE) {
+        int n_block = CR_MIN(n - at, CR_PAGE);
+        bool is_last = at + n_block == n;
+        block *child = child_for(prefix, b, ids + at, n_block, is_last && state);
+        if (!child)
+            break;
+        give_pages(prefix, child, ids + at, n_block, line, at / CR_PAGE);
+        b = child;
+        if (is_last && state && !b->state && make_room_for_state(prefix))
+            set_state(prefix, b, state);
+    }
+    touch(prefix, b);
+}
+
+/* ---- stats ------------------------------------------------------------------------------- */
+
+void cr_prefix_count(cr_prefix *prefix, size_t n_reused, size_t n_computed)
+{
+    prefix->n_reused += n_reused;
+    prefix->n_computed += n_computed;
+}
+
+void cr_prefix_get_stats(const cr_prefix *prefix, cera_engine_stats *out)
+{
+    out->n_blocks = prefix->n_blocks;
+    out->n_hits = prefix->n_hits;
+    out->n_misses = prefix->n_misses;
+    out->n_tokens_reused = prefix->n_reused;
+    out->n_tokens_computed = prefix->n_computed;
+    out->n_evictions = prefix->n_evictions;
+}

@@ -1,0 +1,55 @@
+/* The prefix tree: what has been computed for which tokens, whoever computed it.
+ *
+ *     root -- "Once upon" -- " a time, t" -- "here was a"        blocks of CR_PAGE tokens
+ *                        '-- " midnight" -- " dre"               the last one may be shorter
+ *
+ * A block holds the pages of its positions, one per cache group (none of a window's where whoever
+ * computed it had dropped that page), and perhaps the recurrent state behind its last token. Keys and
+ * values of a position follow from the tokens up to it and from nothing else, so a path of blocks
+ * that spells the beginning of a text has its pages. A part of a block serves too: its first
+ * positions are whole.
+ *
+ * States take at most a quarter of the budget, those used least recently go first: behind every block
+ * where they are small (a short convolution's), at a spacing, at ends of prompts and where paths
+ * branch where they are large.
+ *
+ * An engine has one type of keys and values and one set of weights, so tokens are the whole key. Whatever
+ * else changes what a token computes, such as a set of adapters, wants a root of its own.
+ *
+ * The tree is guarded by the lock of its pages, which callers hold. */
+#ifndef CR_PREFIX_H
+#define CR_PREFIX_H
+
+#include "session/line.h"
+
+typedef struct cr_prefix cr_prefix;
+
+/* n_context: positions of a session. `pages` outlives the tree, which becomes what the pages evict. */
+cera_status cr_prefix_new(cr_pages *pages, int n_context, cr_prefix **out, cera_error *err);
+void cr_prefix_free(cr_prefix *prefix);
+
+/* Positions between two states that are kept, a multiple of CR_PAGE; 0: none but at ends of prompts
+ * and branches; -1: none at all, for the model has none or they do not fit. */
+int cr_prefix_spacing(const cr_prefix *prefix);
+
+/* Makes room for n more blocks, so that adding them takes no memory. */
+bool cr_prefix_stock(cr_prefix *prefix, size_t n);
+
+/* Looks for the longest known beginning of ids[0, n), of at most n - 1 tokens and more than `least`. If
+ * there is one, the empty line is put there, holding its pages and state. *n_known is how many tokens
+ * of whole blocks are known, whether or not one can start behind them. */
+void cr_prefix_find(cr_prefix *prefix, const int32_t *ids, size_t n, int least, cr_line *line,
+                    int *n_known);
+
+/* Remembers ids[0, n), whose pages the line holds, as far as the stock of blocks allows. state: the one
+ * behind them, or NULL. */
+void cr_prefix_add(cr_prefix *prefix, const int32_t *ids, int n, const cr_line *line,
+                   cr_page *state);
+
+/* One call's work: tokens that were known and that had to be computed. */
+void cr_prefix_count(cr_prefix *prefix, size_t n_reused, size_t n_computed);
+
+/* The counts: n_*. */
+void cr_prefix_get_stats(const cr_prefix *prefix, cera_engine_stats *out);
+
+#endif
