@@ -128,8 +128,23 @@ static bool is_idle(const cr_page *page)
     return page && page->n_users == 0;
 }
 
-/* Whether removing the block makes a page free. */
-static bool frees_something(const cr_prefix *prefix, const block *b)
+/* Lets go of what the block can do without: its state, a window's pages. False when nothing is freed. */
+static bool thin_out(cr_prefix *prefix, block *b)
+{
+    const cr_graph *graph = prefix->pages->graph;
+    bool freed = is_idle(b->state);
+    if (freed)
+        set_state(prefix, b, NULL);
+    for (int g = 0; g < graph->n_groups; g++) {
+        if (graph->groups[g].window > 0 && is_idle(b->pages[g])) {
+            set_page(prefix, b, g, NULL);
+            freed = true;
+        }
+    }
+    return freed;
+}
+
+static bool has_idle_page(const cr_prefix *prefix, const block *b)
 {
     bool idle = is_idle(b->state);
     for (int g = 0; g < prefix->pages->graph->n_groups; g++)
@@ -137,17 +152,32 @@ static bool frees_something(const cr_prefix *prefix, const block *b)
     return idle;
 }
 
+/* Removes the block and all behind it. */
+static void remove_branch(cr_prefix *prefix, block *b)
+{
+    while (b->child) {
+        block *leaf = b->child;
+        while (leaf->child)
+            leaf = leaf->child;
+        remove_block(prefix, leaf);
+    }
+    remove_block(prefix, b);
+}
+
+/* The least recently used block whose pages are not all in sessions' use goes. Before the blocks behind
+ * it, which sessions then use, go with it, it gives what it can do without. */
 static bool evict(void *ctx)
 {
     cr_prefix *prefix = ctx;
-    for (block *b = prefix->oldest; b; b = b->newer) {
-        if (!b->child && frees_something(prefix, b)) {
-            remove_block(prefix, b);
-            prefix->n_evictions++;
-            return true;
-        }
-    }
-    return false;
+    block *b = prefix->oldest;
+    while (b && !has_idle_page(prefix, b))
+        b = b->newer;
+    if (!b)
+        return false;
+    if (!b->child || !thin_out(prefix, b))
+        remove_branch(prefix, b);
+    prefix->n_evictions++;
+    return true;
 }
 
 /* Makes room for one more state within their part of the budget. */
