@@ -490,6 +490,15 @@ static void check_in_place(cr_tier tier, const cr_kernels *scalar, const cr_kern
 
 static void fill_cache(void *p, cr_type type, size_t n)
 {
+    if (type == CR_TYPE_Q8_0) {
+        for (uint8_t *block = p; n > 0; n -= 32, block += 34) {
+            const uint16_t d = cr_f32_to_f16(random_float() / 32);
+            memcpy(block, &d, sizeof d);
+            for (size_t i = 0; i < 32; i++)
+                block[2 + i] = (uint8_t)random_bits();
+        }
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         const float f = random_float() * 4.0f;
         const uint16_t h = cr_f32_to_f16(f);
@@ -502,13 +511,15 @@ static void fill_cache(void *p, cr_type type, size_t n)
 
 static void check_attention(cr_tier tier, const cr_kernels *scalar, const cr_kernels *kernels)
 {
-    static const cr_type cached[] = { CR_TYPE_F32, CR_TYPE_F16 };
+    static const cr_type cached[] = { CR_TYPE_F32, CR_TYPE_F16, CR_TYPE_Q8_0 };
     fence f = fence_new((size_t)MAX_N * 4 * MAX_KEYS), g = fence_new(MAX_N * sizeof(float));
     for (size_t t = 0; t < CR_COUNT(cached); t++)
         for (size_t n = 1; n <= MAX_N; n++) {
             const cr_type type = cached[t];
+            if (n % (size_t)cr_type_get(type)->weights != 0)
+                continue;
             const size_t n_keys = 1 + random_below(MAX_KEYS);
-            const size_t n_bytes = n * n_keys * (size_t)cr_type_get(type)->block_bytes;
+            const size_t n_bytes = cr_type_bytes(cr_type_get(type), n * n_keys);
             void *rows = fence_end(&f, n_bytes);
             fill_cache(rows, type, n * n_keys);
             const float *q = fill_vector(&g, n, false);
@@ -581,8 +592,9 @@ static void test_table_is_full(void **unused)
     assert_true(k.matvec[CR_TYPE_Q4_0] == cr_matvec_q4_0__scalar);
     assert_true(k.quantize && k.rms_norm && k.soft_cap && k.add_scaled && k.exp_sum);
     assert_true(k.gate_mul[CR_GATE_SILU] && k.gate_mul[CR_GATE_GELU]);
-    assert_true(k.dot_keys[CR_TYPE_F16] && k.dot_keys[CR_TYPE_F32]);
-    assert_true(k.mix_values[CR_TYPE_F16] && k.mix_values[CR_TYPE_F32]);
+    static const cr_type cached[] = { CR_TYPE_F16, CR_TYPE_F32, CR_TYPE_Q8_0 };
+    for (size_t i = 0; i < CR_COUNT(cached); i++)
+        assert_true(k.dot_keys[cached[i]] && k.mix_values[cached[i]] && k.store[cached[i]]);
 }
 
 /* ---- scalar against double precision ---- */
@@ -827,6 +839,50 @@ static void test_scalar_attention(void **unused)
     }
 }
 
+/* Elements of Q8_0 are what the type's own code says they are; and stored ones are within half a step
+ * of what was given, which for the largest is within the rounding of the scale. */
+static void test_scalar_q8_0(void **unused)
+{
+    (void)unused;
+    enum { N = 96, N_KEYS = 7, BYTES = N / 32 * 34 };
+    cr_kernels k;
+    cr_kernels_get(CR_TIER_SCALAR, &k);
+    uint8_t rows[N_KEYS * BYTES];
+    float x[N_KEYS * N], f[N_KEYS * N], q[N], s[N_KEYS], want_s[N_KEYS], o[N] = { 0 },
+                                                                         want_o[N] = { 0 };
+    for (int i = 0; i < N_KEYS * N; i++)
+        x[i] = random_float() * 8;
+    memset(x + 32, 0, 32 * sizeof *x); /* a block of zeros */
+    for (int i = 0; i < N; i++)
+        q[i] = random_float();
+    k.store[CR_TYPE_Q8_0](rows, x, N_KEYS * N);
+    cr_type_get(CR_TYPE_Q8_0)->dequantize(rows, f, N_KEYS * N);
+    for (int b = 0; b < N_KEYS * N / 32; b++) {
+        float most = 0;
+        for (int i = 0; i < 32; i++)
+            most = fmaxf(most, fabsf(x[32 * b + i]));
+        for (int i = 0; i < 32; i++) {
+            const double off = fabs((double)f[32 * b + i] - (double)x[32 * b + i]);
+            assert_true(off <= (double)most / 127 * 0.5 + (double)most * 0x1p-11);
+        }
+    }
+    k.dot_keys[CR_TYPE_Q8_0](s, q, rows, 0.25f, N, N_KEYS);
+    k.dot_keys[CR_TYPE_F32](want_s, q, f, 0.25f, N, N_KEYS);
+    assert_memory_equal(s, want_s, sizeof s);
+    k.mix_values[CR_TYPE_Q8_0](o, s, rows, N, N_KEYS);
+    k.mix_values[CR_TYPE_F32](want_o, s, f, N, N_KEYS);
+    assert_memory_equal(o, want_o, sizeof o);
+
+    /* A NaN, an infinity, and what half precision cannot hold show. */
+    static const float bad[] = { NAN, INFINITY, -INFINITY, 1e30f };
+    for (size_t i = 0; i < CR_COUNT(bad); i++) {
+        x[3] = bad[i];
+        k.store[CR_TYPE_Q8_0](rows, x, 32);
+        k.dot_keys[CR_TYPE_Q8_0](s, q, rows, 1, 32, 1);
+        assert_true(!isfinite(s[0]));
+    }
+}
+
 int main(void)
 {
     const char *given = getenv("CERA_TEST_SEED"), *only = getenv("CERA_TEST_ONLY");
@@ -850,6 +906,7 @@ int main(void)
         cmocka_unit_test(test_exp),
         cmocka_unit_test(test_scalar_vectors),
         cmocka_unit_test(test_scalar_attention),
+        cmocka_unit_test(test_scalar_q8_0),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

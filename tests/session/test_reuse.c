@@ -117,8 +117,8 @@ static int below(sequence *q, int n)
 
 #define LOG(q, ...)                                                                                \
     do {                                                                                           \
-        int n_ = snprintf((q)->log + (q)->n_log, sizeof (q)->log - (q)->n_log, __VA_ARGS__);       \
-        (q)->n_log = CR_MIN((q)->n_log + (size_t)n_, sizeof (q)->log - 1);                         \
+        int n_ = snprintf((q)->log + (q)->n_log, sizeof(q)->log - (q)->n_log, __VA_ARGS__);        \
+        (q)->n_log = CR_MIN((q)->n_log + (size_t)n_, sizeof(q)->log - 1);                          \
     } while (0)
 
 static cera_status run(void *ctx, const cr_batch *batch, cera_error *err)
@@ -154,13 +154,15 @@ static void begin(sequence *q, uint64_t seed)
     options.kv_type = (cera_kv_type)below(q, 3);
     options.chunk_size = chunks[below(q, 4)];
     options.cache_bytes = (uint64_t)budgets_kb[below(q, 5)] << 10;
+    options.no_reuse = below(q, 5) == 0; /* forks and rewinds share pages all the same */
     q->engine = open_model(&models[model], &options);
     /* Some lfm2 models are taken for ones that give states at the ends of runs only. */
     bool run_ends = below(q, 2) == 0;
     if (run_ends && q->engine->core->model->graph.n_states > 0)
         q->engine->core->model->graph.states_at_pages = false;
-    LOG(q, "%s kv %d chunk %d budget %u KiB%s:", model_names[model], (int)options.kv_type,
-        options.chunk_size, (unsigned)(options.cache_bytes >> 10), run_ends ? ", run ends" : "");
+    LOG(q, "%s kv %d chunk %d budget %u KiB%s%s:", model_names[model], (int)options.kv_type,
+        options.chunk_size, (unsigned)(options.cache_bytes >> 10), run_ends ? ", run ends" : "",
+        options.no_reuse ? ", no reuse" : "");
     options.no_reuse = true;
     options.chunk_size = 0;
     options.cache_bytes = 0;
