@@ -656,7 +656,7 @@ static cera_status stock_prefix(cr_session *session, int n, cera_error *err)
     int spacing = cr_prefix_spacing(prefix);
     if (stocked && has_state(session))
         stocked = cr_pages_stock(pages, cr_pages_state_kind(pages),
-                                 2 + (size_t)(spacing > 0 ? n / spacing : 0));
+                                 1 + (size_t)(spacing > 0 ? n / spacing : 0));
     cr_pages_unlock(pages);
     return stocked ? CERA_OK : cr_fail_nomem(err, 0, "the prefix tree");
 }

@@ -84,8 +84,6 @@ typedef struct cr_session_open {
 cr_session_open cr_session_get_open(const cr_session *session);
 /* Takes a reference of its own. */
 void cr_session_set_open(cr_session *session, cr_session_open open);
-/* Tokens appended and nanoseconds spent since the last call. */
-void cr_session_take_prompt(cr_session *session, size_t *n, uint64_t *ns);
 /* What was appended since the last call of this: n_prompt, n_reused and prompt_ms. */
 void cr_session_take_prompt(cr_session *session, cera_summary *out);
 

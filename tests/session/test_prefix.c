@@ -13,6 +13,7 @@
 
 #include "api/objects.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -213,6 +214,41 @@ static void kv_type_needs_whole_blocks(void **state)
                         "kv_type Q8_0: expected heads of a multiple of 32, the model's have 48");
     assert_null(engine);
     build_done(&file);
+}
+
+/* Keys and values of 8 bits give nearly the logits of 32, and are not the same. */
+static void kv_types_are_near(void **state)
+{
+    (void)state;
+    static const char *const archs[] = { "llama", "gemma3", "lfm2" };
+    for (size_t i = 0; i < CR_COUNT(archs); i++) {
+        float logits[3][TOY_N_VOCAB];
+        double off[3] = { 0 }, size = 0;
+        static const cera_kv_type types[] = { CERA_KV_F32, CERA_KV_F16, CERA_KV_Q8_0 };
+        for (int t = 0; t < 3; t++) {
+            fixture x;
+            cera_engine_options options;
+            cera_engine_options_init(&options);
+            options.kv_type = types[t];
+            begin_with(&x, archs[i], strcmp(archs[i], "gemma3") == 0 ? 70 : 0, &options);
+            cera_session *s = new_session(&x);
+            assert_int_equal(cera_session_append_ids(s, x.ids, 300, NULL), CERA_OK);
+            memcpy(logits[t], cera_session_logits(s), sizeof logits[t]);
+            cera_session_free(s);
+            end(&x);
+        }
+        for (int k = 0; k < TOY_N_VOCAB; k++) {
+            size += (double)logits[0][k] * (double)logits[0][k];
+            for (int t = 1; t < 3; t++) {
+                double d = (double)logits[t][k] - (double)logits[0][k];
+                off[t] += d * d;
+            }
+        }
+        print_message("%s: F16 is off by %.1e, Q8_0 by %.1e of the logits\n", archs[i],
+                      sqrt(off[1] / size), sqrt(off[2] / size));
+        assert_true(off[1] > 0 && off[1] < off[2]);
+        assert_true(sqrt(off[2] / size) < 0.05);
+    }
 }
 
 /* ---- memory ------------------------------------------------------------------------------ */
@@ -590,6 +626,7 @@ int main(void)
         cmocka_unit_test(beginnings_are_reused),
         cmocka_unit_test(arguments_are_checked),
         cmocka_unit_test(kv_type_needs_whole_blocks),
+        cmocka_unit_test(kv_types_are_near),
         cmocka_unit_test(the_budget_is_kept),
         cmocka_unit_test(a_window_bounds_memory),
         cmocka_unit_test(a_fork_shares_memory),
