@@ -507,8 +507,8 @@ typedef struct cera_engine_stats {
     uint64_t n_blocks;           /* spans of up to 64 tokens that are known */
     uint64_t n_hits;             /* inputs for which more was known than their session had ... */
     uint64_t n_misses;           /* ... and the others */
-    uint64_t n_tokens_reused;    /* of inputs, the session's own earlier ones among them */
-    uint64_t n_tokens_computed;  /* of inputs */
+    uint64_t n_tokens_reused;    /* tokens of inputs that were known ... */
+    uint64_t n_tokens_computed;  /* ... and those that had to be computed */
     uint64_t n_evictions;        /* blocks that were given up to keep to the budget */
 } cera_engine_stats;
 CERA_API void cera_engine_get_stats(const cera_engine *engine, cera_engine_stats *out);

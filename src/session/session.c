@@ -434,26 +434,35 @@ static cera_status check_ids(const cr_session_env *env, const int32_t *ids, size
     return CERA_OK;
 }
 
-/* Where the session itself can go on from for n tokens, of which `common` are its own first ones. */
-static int own_start(const cr_session *session, int n, int common)
+/* What a history is to become. */
+typedef struct target {
+    const int32_t *ids; /* [n] */
+    int n;
+    int n_same;          /* of the first ones, the history has so many */
+    int n_before;        /* of the first ones, so many are no part of the input */
+    const scorer *score; /* with one, all behind the first ones is computed; or NULL */
+} target;
+
+/* Where the session itself can go on from. */
+static int own_start(const cr_session *session, const target *to)
 {
-    if (common == session->now.position && common < n)
-        return common;
-    int start = CR_MIN(common, n - 1); /* logits come of the last token */
+    if (to->n_same == session->now.position && to->n_same < to->n)
+        return to->n_same;
+    int start = CR_MIN(to->n_same, to->n - 1); /* logits come of the last token */
     if (has_state(session) || !cr_line_reaches(&session->now, session->env.pages, start))
         return 0;
     return start;
 }
 
-/* Puts the second line at the longest known beginning of ids[0, n). Returns the known tokens of whole
- * blocks. */
-static int begin_line(cr_session *session, const int32_t *ids, int n, int common, bool may_skip)
+/* Puts the second line at the longest known beginning. Returns the known tokens of whole blocks. */
+static int begin_line(cr_session *session, const target *to)
 {
     cr_pages *pages = session->env.pages;
-    int start = own_start(session, n, common), n_known = 0;
+    int start = own_start(session, to), n_known = 0;
     cr_pages_lock(pages);
-    if (session->env.prefix && may_skip)
-        cr_prefix_find(session->env.prefix, ids, (size_t)n, start, &session->next, &n_known);
+    if (session->env.prefix && !to->score)
+        cr_prefix_find(session->env.prefix, to->ids, (size_t)to->n, start, &session->next,
+                       &n_known);
     if (session->next.position == 0)
         cr_line_share(&session->next, pages, &session->now, start);
     cr_pages_unlock(pages);
@@ -461,33 +470,32 @@ static int begin_line(cr_session *session, const int32_t *ids, int n, int common
 }
 
 /* A text under a grammar that is still open stays so in what is left of it. */
-static void cut_open(cr_session *session, int n, int common)
+static void cut_open(cr_session *session, const target *to)
 {
     cr_session_open open = session->open;
-    open.end = (size_t)n;
-    bool stays = n == common && open.grammar && open.start <= (size_t)n;
+    open.end = (size_t)to->n;
+    bool stays = to->n == to->n_same && open.grammar && open.start <= (size_t)to->n;
     cr_session_set_open(session, stays ? open : (cr_session_open){ .grammar = NULL });
 }
 
-/* Makes the history ids[0, n), of which `common` are its own first ones. With a score, all behind them is
- * computed. */
-static cera_status bring(cr_session *session, const int32_t *ids, int n, int common,
-                         const scorer *score, int *n_reused, cera_error *err)
+/* Moves the session. *n_reused: tokens of the input that were known. */
+static cera_status bring(cr_session *session, const target *to, size_t *n_reused, cera_error *err)
 {
     cr_pages *pages = session->env.pages;
     cr_line *next = &session->next;
-    wanted want = { .cancel = &session->cancel, .logits = true, .score = score };
-    want.branch = begin_line(session, ids, n, common, score == NULL);
+    wanted want = { .cancel = &session->cancel, .logits = true, .score = to->score };
+    want.branch = begin_line(session, to);
     int start = next->position;
+    size_t n_known = (size_t)CR_MAX(start - to->n_before, 0);
     cera_status status = CERA_OK;
     if (session->env.prefix) {
         cr_pages_lock(pages);
-        if (!cr_prefix_stock(session->env.prefix, (size_t)(n / CR_PAGE) + 1))
+        if (!cr_prefix_stock(session->env.prefix, (size_t)(to->n / CR_PAGE) + 1))
             status = cr_fail_nomem(err, 0, "the prefix tree");
         cr_pages_unlock(pages);
     }
-    while (status == CERA_OK && next->position < n)
-        status = run_chunk(session, next, ids, n, &want, err);
+    while (status == CERA_OK && next->position < to->n)
+        status = run_chunk(session, next, to->ids, to->n, &want, err);
 
     cr_pages_lock(pages);
     if (status == CERA_OK) {
@@ -495,7 +503,7 @@ static cera_status bring(cr_session *session, const int32_t *ids, int n, int com
         session->now = session->next;
         session->next = old;
         if (session->env.prefix)
-            cr_prefix_count(session->env.prefix, (size_t)start, (size_t)(n - start));
+            cr_prefix_count(session->env.prefix, n_known, (size_t)(to->n - start));
     }
     cr_line_clear(next, pages);
     cr_pages_unlock(pages);
@@ -503,11 +511,11 @@ static cera_status bring(cr_session *session, const int32_t *ids, int n, int com
         cr_session_take_cancel(session);
     if (status != CERA_OK)
         return status;
-    memmove(session->history, ids, (size_t)n * sizeof *ids);
+    memmove(session->history, to->ids, (size_t)to->n * sizeof *to->ids);
     swap_logits(session);
     cr_detok_init(&session->detok);
-    cut_open(session, n, common);
-    *n_reused = start;
+    cut_open(session, to);
+    *n_reused = n_known;
     return CERA_OK;
 }
 
@@ -526,11 +534,13 @@ static cera_status append(cr_session *session, const int32_t *ids, size_t n, con
 
     const cera_os *os = &session->env.host->os;
     uint64_t start = os->clock_ns(os->ctx);
-    int position = session->now.position, n_reused;
+    int position = session->now.position;
+    size_t n_reused;
     memmove(session->history + position, ids, n * sizeof *ids);
-    CR_TRY(bring(session, session->history, position + (int)n, position, score, &n_reused, err));
+    target to = { session->history, position + (int)n, position, position, score };
+    CR_TRY(bring(session, &to, &n_reused, err));
     session->n_prompt += n;
-    session->n_reused += (size_t)(n_reused - CR_MIN(n_reused, position));
+    session->n_reused += n_reused;
     session->prompt_ns += os->clock_ns(os->ctx) - start;
     return CERA_OK;
 }
@@ -584,14 +594,15 @@ cera_status cr_session_sync(cr_session *session, const int32_t *ids, size_t n, c
     }
     const cera_os *os = &session->env.host->os;
     uint64_t start = os->clock_ns(os->ctx);
-    int common = 0, n_reused = (int)n;
-    while (common < CR_MIN(session->now.position, (int)n) &&
-           session->history[common] == ids[common])
-        common++;
-    if (common < (int)n || session->now.position > (int)n)
-        CR_TRY(bring(session, ids, (int)n, common, NULL, &n_reused, err));
+    size_t n_reused = n;
+    target to = { .ids = ids, .n = (int)n };
+    while (to.n_same < CR_MIN(session->now.position, to.n) &&
+           session->history[to.n_same] == ids[to.n_same])
+        to.n_same++;
+    if (to.n_same < to.n || session->now.position > to.n)
+        CR_TRY(bring(session, &to, &n_reused, err));
     session->n_prompt = n;
-    session->n_reused = (size_t)n_reused;
+    session->n_reused = n_reused;
     session->prompt_ns = os->clock_ns(os->ctx) - start;
     return CERA_OK;
 }
