@@ -15,7 +15,7 @@ _cera()
         --chat-template-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --grammar-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --json-schema-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
-        --kv-cache-keys) COMPREPLY=($(compgen -W "f32 f16" -- "$word")); return ;;
+        --kv-type) COMPREPLY=($(compgen -W "f16 f32 q8_0" -- "$word")); return ;;
         --output) COMPREPLY=($(compgen -W "md csv json jsonl" -- "$word")); return ;;
         --format) COMPREPLY=($(compgen -W "text json jsonl" -- "$word")); return ;;
         --color) COMPREPLY=($(compgen -W "auto always never" -- "$word")); return ;;
@@ -24,16 +24,16 @@ _cera()
     esac
     local words=""
     case "$command" in
-        run) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --max-tokens --temperature --top-k --top-p --min-p --typical-p --top-n-sigma --xtc-probability --xtc-threshold --temperature-range --temperature-exponent --mirostat-tau --mirostat-eta --repetition-penalty --frequency-penalty --presence-penalty --penalty-window --dry-multiplier --dry-base --dry-allowed-length --dry-window --dry-breaker --samplers --seed --stop --ignore-eos --logit-bias --logprobs --grammar --grammar-file --json-schema --json-schema-file --schema-lenient --schema-any-order --threads --context-size --ubatch-size --kv-cache-keys --format --unbuffered --help --version --verbose --quiet --color --progress --log-file" ;;
+        run) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --max-tokens --temperature --top-k --top-p --min-p --typical-p --top-n-sigma --xtc-probability --xtc-threshold --temperature-range --temperature-exponent --mirostat-tau --mirostat-eta --repetition-penalty --frequency-penalty --presence-penalty --penalty-window --dry-multiplier --dry-base --dry-allowed-length --dry-window --dry-breaker --samplers --seed --stop --ignore-eos --logit-bias --logprobs --grammar --grammar-file --json-schema --json-schema-file --schema-lenient --schema-any-order --threads --context-size --ubatch-size --kv-type --format --unbuffered --help --version --verbose --quiet --color --progress --log-file" ;;
         inspect) words=" --model --no-mmap --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         tokenize) words=" --model --no-mmap --pre --text --prompt-file --stdin --no-bos --no-special --ids --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         template) words=" --model --no-mmap --messages --prompt-file --chat-template --chat-template-file --tools --template-vars --no-generation-prompt --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
-        logits) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-cache-keys --top-k --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
-        embed) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-cache-keys --per-token --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
-        perplexity) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --context-size --chunks --threads --ubatch-size --kv-cache-keys --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        logits) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-type --top-k --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        embed) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-type --per-token --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        perplexity) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --context-size --chunks --threads --ubatch-size --kv-type --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         grammar) words=" --model --seed --samples --grammar --grammar-file --json-schema --json-schema-file --schema-lenient --schema-any-order --format --help --version --verbose --quiet --color --progress --log-file" ;;
         cpu) words=" --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
-        bench) words=" --model --no-mmap --n-prompt --n-gen --n-depth --repetitions --warmup --no-warmup --prompt-text --threads --context-size --ubatch-size --kv-cache-keys --output --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        bench) words=" --model --no-mmap --n-prompt --n-gen --n-depth --repetitions --warmup --no-warmup --prompt-text --threads --context-size --ubatch-size --kv-type --output --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         quantize) words=" --output-tensor-type --token-embedding-type --leave-output-tensor --pure --allow-requantize --threads --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         convert) words=" --pre --threads --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         completion) words="bash zsh fish --format --help --version --verbose --quiet --color --progress --log-file" ;;

@@ -85,7 +85,7 @@ complete -c cera -n '__fish_seen_subcommand_from run logits embed perplexity qua
 complete -c cera -n '__fish_seen_subcommand_from bench' -s t -l threads -x -d 'numbers of threads, up to 256; 0: as many as suit this machine (default 0)'
 complete -c cera -n '__fish_seen_subcommand_from run logits embed bench' -s c -l context-size -x -d 'tokens that prompt and answer may have; 0: 4096, or the model\'s own if less (default 0)'
 complete -c cera -n '__fish_seen_subcommand_from run logits embed perplexity bench' -l ubatch-size -x -d 'prompt tokens computed at a time; 0: 4096 (default 512)'
-complete -c cera -n '__fish_seen_subcommand_from run logits embed perplexity bench' -l kv-cache-keys -x -a 'f32 f16' -d 'type of cached keys and values (default f16)'
+complete -c cera -n '__fish_seen_subcommand_from run logits embed perplexity bench' -l kv-type -x -a 'f16 f32 q8_0' -d 'type of cached keys and values (default f16)'
 complete -c cera -n '__fish_seen_subcommand_from tokenize' -l ids -d 'print the ids separated by spaces'
 complete -c cera -n '__fish_seen_subcommand_from logits' -l top-k -x -d 'print the K largest, in descending order; 0: all (default 0)'
 complete -c cera -n '__fish_seen_subcommand_from embed' -l per-token -d 'print a vector for each token instead of their mean'

@@ -265,7 +265,7 @@ _cera() {
                 '-t[threads; 0\: as many as suit this machine (default 0)]:N:' \
                 '--threads[threads; 0\: as many as suit this machine (default 0)]:N:' \
                 '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
-                '--kv-cache-keys[type of cached keys and values (default f16)]:f32|f16:(f32 f16)' \
+                '--kv-type[type of cached keys and values (default f16)]:f16|f32|q8_0:(f16 f32 q8_0)' \
                 '--json[print JSON]' \
                 '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
                 '-h[show this help]' \
