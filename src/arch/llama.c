@@ -28,6 +28,8 @@ static const cr_rule rules[] = {
     CR_TENSOR_MATRIX(OUTPUT, "output.weight", MODEL, EMBD, VOCAB, .optional = true),
     CR_TENSOR_VECTOR(OUTPUT_NORM, "output_norm.weight", MODEL, EMBD),
     CR_TENSOR_VECTOR(ROPE_FACTORS, "rope_freqs.weight", MODEL, ROPE_HALF, .optional = true),
+    CR_TENSOR_VECTOR(ROPE_SHORT, "rope_factors_short.weight", MODEL, ROPE_HALF, .optional = true),
+    CR_TENSOR_VECTOR(ROPE_LONG, "rope_factors_long.weight", MODEL, ROPE_HALF, .optional = true),
 
     CR_TENSOR_VECTOR(MIXER_NORM, "blk.%d.attn_norm.weight", EVERY_LAYER, EMBD),
     CR_TENSOR_MATRIX(Q, "blk.%d.attn_q.weight", EVERY_LAYER, EMBD, Q),

@@ -2,6 +2,7 @@
  *
  * Mistakes people make here:
  * - `attn_qkv` holds the rows of q, then those of k, then those of v; `ffn_up` holds the gate first.
+ *   Some files have q, k and v apart.
  * - `rope_factors_short` divides the frequencies within `rope.scaling.original_context_length`,
  *   `rope_factors_long` beyond it. One of them is for a whole session: what is rotated stays in the
  *   cache. A session of up to so many positions decides, not the length of a prompt.
@@ -25,11 +26,12 @@ static const cr_rule rules[] = {
     CR_TENSOR_VECTOR(ROPE_LONG, "rope_factors_long.weight", MODEL, ROPE_HALF, .optional = true),
 
     CR_TENSOR_VECTOR(MIXER_NORM, "blk.%d.attn_norm.weight", EVERY_LAYER, EMBD),
-    CR_TENSOR_MATRIX(Q, "blk.%d.attn_qkv.weight", EVERY_LAYER, EMBD, Q, .part_of = CR_DIM_QKV),
+    CR_TENSOR_MATRIX(Q, "blk.%d.attn_qkv.weight", EVERY_LAYER, EMBD, Q, .part_of = CR_DIM_QKV,
+                     .alias = "blk.%d.attn_q.weight"),
     CR_TENSOR_MATRIX(K, "blk.%d.attn_qkv.weight", EVERY_LAYER, EMBD, KV, .part_of = CR_DIM_QKV,
-                     .part_at = CR_DIM_Q),
+                     .part_at = CR_DIM_Q, .alias = "blk.%d.attn_k.weight"),
     CR_TENSOR_MATRIX(V, "blk.%d.attn_qkv.weight", EVERY_LAYER, EMBD, KV, .part_of = CR_DIM_QKV,
-                     .part_at = CR_DIM_Q_KV),
+                     .part_at = CR_DIM_Q_KV, .alias = "blk.%d.attn_v.weight"),
     CR_TENSOR_MATRIX(ATTN_OUT, "blk.%d.attn_output.weight", EVERY_LAYER, Q, EMBD),
 
     CR_TENSOR_VECTOR(FFN_NORM, "blk.%d.ffn_norm.weight", EVERY_LAYER, EMBD),

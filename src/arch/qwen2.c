@@ -2,7 +2,7 @@
  *
  * Mistakes people make here:
  * - The biases are large. A file without them is damaged, and reads like noise.
- * - The output projection of attention has none.
+ * - The output projection of attention has none. The head has one in a few files.
  * - Rotation pairs are halves (x[i], x[i + n/2]), unlike llama's neighbours.
  * - Small models are tied: without `output.weight` the head is the embedding table. */
 #include "arch/arch.h"
@@ -18,6 +18,7 @@ static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
 static const cr_rule rules[] = {
     CR_TENSOR_MATRIX(EMBED, "token_embd.weight", MODEL, EMBD, VOCAB),
     CR_TENSOR_MATRIX(OUTPUT, "output.weight", MODEL, EMBD, VOCAB, .optional = true),
+    CR_TENSOR_VECTOR(OUTPUT_BIAS, "output.bias", MODEL, VOCAB, .optional = true),
     CR_TENSOR_VECTOR(OUTPUT_NORM, "output_norm.weight", MODEL, EMBD),
 
     CR_TENSOR_VECTOR(MIXER_NORM, "blk.%d.attn_norm.weight", EVERY_LAYER, EMBD),

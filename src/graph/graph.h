@@ -102,8 +102,12 @@ typedef struct cr_op {
         struct {
             cr_heads heads;
             float scale; /* of the scores */
-            float cap;   /* scores become cap * tanh(score / cap); 0: they stay */
-            int window;  /* a query sees so many keys, its own the last; 0: all before it */
+            /* The scale grows with the position, by 1 + temperature ln(1 + floor(position /
+             * temperature_length)); 0: it stays. */
+            float temperature;
+            int temperature_length;
+            float cap;  /* scores become cap * tanh(score / cap); 0: they stay */
+            int window; /* a query sees so many keys, its own the last; 0: all before it */
             int cache;
         } attend;
         struct {

@@ -87,10 +87,10 @@ static shape_text show_shape(const uint64_t *shape, int n_dims)
     return out;
 }
 
-static cera_status check_shape(const binder *b, const cr_rule *rule, int layer,
+static cera_status check_shape(const binder *b, const cr_rule *rule, int layer, bool is_part,
                                const cr_tensor *tensor)
 {
-    cr_dim rows = rule->part_of != CR_DIM_NONE ? rule->part_of : rule->dims[1];
+    cr_dim rows = is_part ? rule->part_of : rule->dims[1];
     uint64_t want[4] = { dim_value(b->hp, rule->dims[0], layer), dim_value(b->hp, rows, layer),
                          n_stacked(b, rule), 1 };
     bool equal = true;
@@ -119,6 +119,7 @@ static cera_status bind_rule(const binder *b, const cr_rule *rule, int layer,
 {
     char name[128], alias[128];
     const cr_tensor *tensor = find(b, rule->name, layer, name);
+    bool is_part = tensor && rule->part_of != CR_DIM_NONE;
     if (!tensor)
         tensor = find(b, rule->alias, layer, alias);
     if (!tensor && rule->optional)
@@ -126,14 +127,14 @@ static cera_status bind_rule(const binder *b, const cr_rule *rule, int layer,
     if (!tensor)
         return cr_fail(b->err, CERA_E_FORMAT, "%s: the tensor is missing", name);
     CR_TRY(check_type(b, rule, tensor));
-    CR_TRY(check_shape(b, rule, layer, tensor));
+    CR_TRY(check_shape(b, rule, layer, is_part, tensor));
 
     cr_weight *weight = cr_arena_alloc(b->arena, sizeof *weight);
     if (!weight)
         return cr_fail_nomem(b->err, sizeof *weight, "a tensor record");
     size_t cols = (size_t)tensor->shape[0];
     size_t row_bytes = cr_type_bytes(cr_type_get(tensor->type), cols), first = 0;
-    if (rule->part_at != CR_DIM_NONE)
+    if (is_part && rule->part_at != CR_DIM_NONE)
         first = (size_t)dim_value(b->hp, rule->part_at, layer);
     *weight = (cr_weight){
         .name = tensor->name.data,

@@ -86,6 +86,8 @@ static void lower_attention(lowering *l, int i, const cr_layer *layer)
     op = cr_graph_op(l->graph, CR_OP_ATTEND, i, l->query, l->mixed);
     op->u.attend.heads = layer->heads;
     op->u.attend.scale = l->hp->attn_scale;
+    op->u.attend.temperature = l->hp->temperature;
+    op->u.attend.temperature_length = l->hp->temperature_length;
     op->u.attend.cap = l->hp->attn_cap;
     op->u.attend.window = layer->window;
     op->u.attend.cache = cache;
@@ -237,6 +239,18 @@ static const cr_weight *rope_factors(const lowering *l, int n_context)
     return w[n_context > l->hp->rope.n_context_first ? CR_SLOT_ROPE_LONG : CR_SLOT_ROPE_SHORT];
 }
 
+/* A long rope without its factors would read well within the first context only. */
+static cera_status check_long_rope(const lowering *l, cera_error *err)
+{
+    const cr_weight *const *w = l->tensors->global;
+    if (l->hp->rope.scaling != CR_ROPE_LONG || (w[CR_SLOT_ROPE_LONG] && w[CR_SLOT_ROPE_SHORT]))
+        return CERA_OK;
+    return cr_fail(err, CERA_E_FORMAT,
+                   "%s.rope.scaling.type: \"longrope\" needs rope_factors_long.weight and "
+                   "rope_factors_short.weight",
+                   l->arch->name);
+}
+
 cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors *tensors,
                      int n_context, cr_arena *arena, cr_graph *out, cera_error *err)
 {
@@ -256,6 +270,7 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
         return cr_fail_nomem(err, 0, "the graph");
     graph.n_vocab = (size_t)hp->n_vocab;
     graph.n_embd = (size_t)hp->n_embd;
+    CR_TRY(check_long_rope(&l, err));
     CR_TRY(make_rope(&l, &hp->rope, rope_factors(&l, n_context), arena, &l.rope, err));
     if (hp->rope_local.n_dims > 0)
         CR_TRY(make_rope(&l, &hp->rope_local, NULL, arena, &l.rope_local, err));
@@ -282,7 +297,8 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
     const cr_weight *output = tensors->global[CR_SLOT_OUTPUT];
     op = cr_graph_op(&graph, CR_OP_HEAD, -1, l.residual, -1);
     op->u.head.norm = norm(&l, tensors->global[CR_SLOT_OUTPUT_NORM]);
-    op->u.head.proj = proj(output ? output : tensors->global[CR_SLOT_EMBED], NULL);
+    op->u.head.proj = proj(output ? output : tensors->global[CR_SLOT_EMBED],
+                           tensors->global[CR_SLOT_OUTPUT_BIAS]);
     op->u.head.scale = hp->logit_scale;
     op->u.head.cap = hp->logit_cap;
 

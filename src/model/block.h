@@ -17,6 +17,7 @@
 typedef enum cr_slot {
     CR_SLOT_EMBED,
     CR_SLOT_OUTPUT, /* absent: tied to the embedding */
+    CR_SLOT_OUTPUT_BIAS,
     CR_SLOT_OUTPUT_NORM,
     CR_SLOT_ROPE_FACTORS,
     CR_SLOT_ROPE_SHORT, /* factors within the first context */
@@ -101,7 +102,7 @@ typedef struct cr_rule {
     cr_dim dims[2];
     const char *alias; /* another name that files use for it, or NULL */
     bool optional;
-    /* Part of a larger tensor: of part_of rows, those from part_at on. */
+    /* Part of a larger tensor: of part_of rows, those from part_at on. Under its alias it is whole. */
     cr_dim part_of, part_at;
 } cr_rule;
 

@@ -17,8 +17,14 @@ enum {
 };
 
 /* How a model reaches beyond the context that it was first trained for. LINEAR: positions are divided
- * by the factor. YARN: slow pairs are, fast ones are not, those between in part. */
-typedef enum cr_rope_scaling { CR_ROPE_PLAIN, CR_ROPE_LINEAR, CR_ROPE_YARN } cr_rope_scaling;
+ * by the factor. YARN: slow pairs are, fast ones are not, those between in part. LONG: the file has
+ * factors for each pair, some for its first context and others for longer ones. */
+typedef enum cr_rope_scaling {
+    CR_ROPE_PLAIN,
+    CR_ROPE_LINEAR,
+    CR_ROPE_YARN,
+    CR_ROPE_LONG
+} cr_rope_scaling;
 
 /* How positions enter queries and keys. */
 typedef struct cr_rotary {
@@ -53,6 +59,9 @@ typedef struct cr_hparams {
     float logit_scale;    /* a factor; 1 for most */
     float attn_cap;       /* of the scores; 0: none */
     float logit_cap;      /* 0: none */
+    /* By which scores grow with the position, at each multiple of the length; 0: they do not. */
+    float temperature;
+    int temperature_length;
     cr_gate gate;
     int window[CR_MAX_LAYERS]; /* positions that a layer looks at; 0: all */
     cr_rotary rope;

@@ -91,6 +91,19 @@ cera_status cr_keys_positive(const cr_keys *keys, const char *key, cr_need need,
     return CERA_OK;
 }
 
+cera_status cr_keys_not_negative(const cr_keys *keys, const char *key, float *out)
+{
+    full_key name = join(keys, key);
+    float number = *out;
+    CR_TRY(cr_gguf_get_f32(keys->file, name.text, CR_OPTIONAL, &number, keys->err));
+    if (!isfinite(number) || number < 0)
+        return cr_fail(keys->err, CERA_E_FORMAT,
+                       "%s: expected a finite number of at least 0, found %g", name.text,
+                       (double)number);
+    *out = number;
+    return CERA_OK;
+}
+
 cera_status cr_keys_int_per_layer(const cr_keys *keys, const char *key, cr_need need, int min,
                                   int max, int *out, int n)
 {
@@ -116,8 +129,10 @@ static cera_status read_scaling_type(const cr_keys *keys, bool has_factor, cr_ro
     /* Files from before there were types have a factor only. */
     cr_str type = cr_str_from(has_factor ? "linear" : "none");
     CR_TRY(cr_gguf_get_str(keys->file, name.text, CR_OPTIONAL, &type, keys->err));
-    if (cr_str_is(type, "none") || cr_str_is(type, "longrope"))
-        *out = CR_ROPE_PLAIN; /* a long rope is in the factors' tensors */
+    if (cr_str_is(type, "none"))
+        *out = CR_ROPE_PLAIN;
+    else if (cr_str_is(type, "longrope"))
+        *out = CR_ROPE_LONG;
     else if (cr_str_is(type, "linear"))
         *out = CR_ROPE_LINEAR;
     else if (cr_str_is(type, "yarn"))
@@ -128,7 +143,16 @@ static cera_status read_scaling_type(const cr_keys *keys, bool has_factor, cr_ro
     return CERA_OK;
 }
 
-/* YaRN makes what it rotates larger by this, for a factor s; `share` is 1 unless the file has another. */
+static bool has(const cr_keys *keys, const char *key)
+{
+    full_key name = join(keys, key);
+    cera_value value;
+    return cr_gguf_find(keys->file, name.text, &value);
+}
+
+/* YaRN makes what it rotates larger by this, for a factor s, over the same for a `share` of the
+ * logarithm where the file has one ("mscale" and "mscale_all_dim" of published configurations). A gain
+ * that the file has itself ("attention_factor") stands in place of both. */
 static float yarn_gain(float s, float share)
 {
     return s <= 1 ? 1.0f : 0.1f * share * logf(s) + 1.0f;
@@ -142,11 +166,11 @@ static cera_status read_yarn(const cr_keys *keys, cr_rotary *rope)
     CR_TRY(cr_keys_positive(keys, "rope.scaling.yarn_beta_slow", CR_OPTIONAL, &rope->beta_slow));
     CR_TRY(cr_keys_refuse_number(keys, "rope.scaling.yarn_ext_factor", 1));
     float share = 0;
-    CR_TRY(cr_keys_positive(keys, "rope.scaling.yarn_log_multiplier", CR_OPTIONAL, &share));
-    rope->gain *= yarn_gain(rope->factor, 1);
-    if (share > 0)
-        rope->gain /= yarn_gain(rope->factor, share);
-    return CERA_OK;
+    CR_TRY(cr_keys_not_negative(keys, "rope.scaling.yarn_log_multiplier", &share));
+    float inferred = yarn_gain(rope->factor, 1) / (share > 0 ? yarn_gain(rope->factor, share) : 1);
+    if (!has(keys, "rope.scaling.attn_factor"))
+        rope->gain = inferred;
+    return cr_keys_positive(keys, "rope.scaling.yarn_attn_factor", CR_OPTIONAL, &rope->gain);
 }
 
 cera_status cr_keys_rope(const cr_keys *keys, cr_rope_style style, float base, cr_rotary *rope)
@@ -165,6 +189,14 @@ cera_status cr_keys_rope(const cr_keys *keys, cr_rope_style style, float base, c
     CR_TRY(cr_keys_int(keys, "rope.scaling.original_context_length", CR_OPTIONAL, 1, CR_MAX_CONTEXT,
                        &rope->n_context_first));
     return rope->scaling == CR_ROPE_YARN ? read_yarn(keys, rope) : CERA_OK;
+}
+
+cera_status cr_keys_temperature(const cr_keys *keys, cr_hparams *hp)
+{
+    CR_TRY(cr_keys_not_negative(keys, "attention.temperature_scale", &hp->temperature));
+    hp->temperature_length = hp->rope.n_context_first;
+    return cr_keys_int(keys, "attention.temperature_length", CR_OPTIONAL, 1, CR_MAX_CONTEXT,
+                       &hp->temperature_length);
 }
 
 /* What attention.sliding_window_pattern says of layer i, if it is a list. */
@@ -255,6 +287,7 @@ static cera_status read_decoder(const cr_keys *keys, int min_head_kv, cr_hparams
     CR_TRY(cr_keys_int(keys, "block_count", CR_REQUIRED, 1, CR_MAX_LAYERS, &hp->n_layer));
     CR_TRY(cr_keys_int(keys, "context_length", CR_REQUIRED, 1, CR_MAX_CONTEXT, &hp->n_context));
     CR_TRY(cr_keys_int(keys, "embedding_length", CR_REQUIRED, 1, CR_MAX_WIDTH, &hp->n_embd));
+    CR_TRY(cr_keys_refuse_number(keys, "embedding_length_out", hp->n_embd));
     CR_TRY(cr_keys_int(keys, "feed_forward_length", CR_REQUIRED, 1, CR_MAX_WIDTH, &hp->n_ff));
     CR_TRY(read_heads(keys, min_head_kv, hp));
     CR_TRY(read_vocab(keys, hp));

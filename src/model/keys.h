@@ -20,6 +20,9 @@ cera_status cr_keys_int(const cr_keys *keys, const char *key, cr_need need, int 
 /* A finite number above 0. */
 cera_status cr_keys_positive(const cr_keys *keys, const char *key, cr_need need, float *out);
 
+/* A finite number of at least 0; an absent key leaves *out alone. */
+cera_status cr_keys_not_negative(const cr_keys *keys, const char *key, float *out);
+
 /* A key that holds one integer for all layers, or an array with one for each of the first n. */
 cera_status cr_keys_int_per_layer(const cr_keys *keys, const char *key, cr_need need, int min,
                                   int max, int *out, int n);
@@ -28,12 +31,17 @@ cera_status cr_keys_int_per_layer(const cr_keys *keys, const char *key, cr_need 
  * `base` is that of files without the key; 0: the key is required. */
 cera_status cr_keys_rope(const cr_keys *keys, cr_rope_style style, float base, cr_rotary *rope);
 
+/* The temperature of a model whose scores grow with the position. After cr_keys_rope, whose first
+ * context is its length unless the file has another. */
+cera_status cr_keys_temperature(const cr_keys *keys, cr_hparams *hp);
+
 /* The windows of a model in which some layers see only their last positions. `period` p: of p layers
  * the last one sees all; 1: every layer does; 0: none does. The file may have its own, or a list. */
 cera_status cr_keys_windows(const cr_keys *keys, int window, int period, cr_hparams *hp);
 
 /* The keys that every decoder has: sizes, heads, context, norm epsilon. The scales become what most
- * have; experts, clamped values and attention in both directions are refused. min_head_kv is 0 where a layer may have no attention. */
+ * have; experts, clamped values, attention in both directions and embeddings of another width are
+ * refused. min_head_kv is 0 where a layer may have no attention. */
 cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp);
 
 /* The same for an architecture that may have experts, or must (`need`), and the keys about those.

@@ -48,7 +48,14 @@ static toy_spec read_spec(const json_t *model)
     spec.scale_factor = option(s, "scale_factor");
     spec.scale_gain = option(s, "scale_gain");
     spec.first_context = (int)option(s, "first_context");
+    spec.yarn_gain = option(s, "yarn_gain");
+    spec.log_share = option(s, "log_share");
+    spec.temperature = option(s, "temperature");
+    spec.temperature_length = (int)option(s, "temperature_length");
+    spec.final = json_string_value(json_object_get(s, "final"));
     spec.long_short = json_is_true(json_object_get(s, "long_short"));
+    spec.head_bias = json_is_true(json_object_get(s, "head_bias"));
+    spec.split = json_is_true(json_object_get(s, "split"));
     spec.rope_local_base = option(s, "rope_local_base");
     spec.attn_cap = option(s, "attn_cap");
     spec.logit_cap = option(s, "logit_cap");
@@ -279,6 +286,23 @@ static const mutation_case mutation_cases[] = {
     { "llama-q4_0", TOY_ROPE_BASE, "rope base x 2" },
     { "llama-q4_0", TOY_ROPE_PAIRS, "rotation of halves" },
     { "llama-q4_0", TOY_ATTN_SCALE, "attention scale x 2" },
+    { "llama-f32-long", TOY_NO_FACTORS, "rope factors dropped" },
+    { "llama-f32-long", TOY_LONG_SHORT, "long and short exchanged" },
+    { "llama-f32-long", TOY_KEY, "rope.scaling.attn_factor" },
+    { "mistral3-f32", TOY_EPS, "norm epsilon x 10" },
+    { "mistral3-f32", TOY_ROPE_BASE, "rope base x 2" },
+    { "mistral3-f32", TOY_ROPE_PAIRS, "rotation of halves" },
+    { "mistral3-f32", TOY_ATTN_SCALE, "attention scale x 2" },
+    { "mistral3-f32", TOY_GATE_UP, "gate and up exchanged" },
+    { "mistral3-f32", TOY_TIED, "head tied" },
+    { "mistral3-f32", TOY_KEY, "attention.temperature_scale" },
+    { "mistral3-f32", TOY_KEY, "rope.scaling.factor" },
+    { "mistral3-f32", TOY_KEY, "rope.scaling.original_context_length" },
+    { "mistral3-f32", TOY_KEY, "rope.scaling.yarn_log_multiplier" },
+    { "mistral3-f32-bias", TOY_NO_BIAS, "biases dropped" },
+    { "mistral3-f32-bias", TOY_QK_SWAPPED, "q and k exchanged" },
+    { "mistral3-q4_0", TOY_KEY, "attention.temperature_length" },
+    { "mistral3-q4_0", TOY_ARCH, "llama" }, /* which has no temperature */
     { "lfm2-f32", TOY_EPS, "norm epsilon x 10" },
     { "lfm2-f32", TOY_ROPE_BASE, "rope base x 2" },
     { "lfm2-f32", TOY_ROPE_PAIRS, "rotation of neighbours" },
@@ -369,6 +393,8 @@ static const mutation_case mutation_cases[] = {
     { "llama-f32-linear", TOY_KEY, "rope.scaling.factor" },
     { "qwen2-f32-yarn", TOY_KEY, "rope.scaling.factor" },
     { "qwen2-f32-yarn", TOY_KEY, "rope.scaling.original_context_length" },
+    { "qwen2-f32-head", TOY_KEY, "rope.scaling.yarn_attn_factor" },
+    { "olmo2-f32-gain", TOY_KEY, "rope.scaling.attn_factor" },
     { "llama-f32-moe", TOY_KEY, "expert_used_count" },
     { "llama-f32-moe", TOY_EXPERT_NORM, "weights not over their sum" },
     { "llama-f32-moe", TOY_GATING, "sigmoid for softmax" },

@@ -41,6 +41,7 @@ typedef struct recipe {
 
 static const recipe recipes[] = {
     { "llama", "output_norm", .is_pairs = true, .bias = BIAS_ALL },
+    { "mistral3", "output_norm", .is_pairs = true, .bias = BIAS_ALL },
     { "lfm2", "token_embd_norm", .qk_norm = QK_NORM_HEAD },
     { "qwen2", "output_norm", .bias = BIAS_QKV },
     { "qwen3", "output_norm", .qk_norm = QK_NORM_HEAD },
@@ -255,6 +256,8 @@ static uint64_t vector_number(const toy *t, const tensor *x, numbers r, uint64_t
         return float_number((0.5f + (float)(bits >> 41) * 0x1p-23f) *
                             (is_half_scale ? 2.0f : 1.0f));
     case FACTORS:
+        if (t->spec->mutation == TOY_NO_FACTORS)
+            return float_number(1.0f);
         return float_number(1.0f + (float)(bits >> 56) / 32.0f);
     case BIAS:
         if (t->spec->mutation == TOY_NO_BIAS)
@@ -419,7 +422,7 @@ static void add_attention(toy *t, int layer)
 {
     const toy_spec *s = t->spec;
     int n_q = s->n_head * s->head_dim, n_kv = s->n_head_kv[layer] * s->head_dim;
-    if (t->recipe->fused)
+    if (t->recipe->fused && !s->split)
         add_matrix(t, "attn_qkv", s->n_embd, n_q + 2 * n_kv, layer);
     else
         add_qkv(t, n_q, n_kv, layer);
@@ -503,10 +506,16 @@ static void list_tensors(toy *t)
     add_matrix(t, "token_embd", s->n_embd, TOY_N_VOCAB, -1);
     if (!s->tied && s->mutation != TOY_TIED)
         add_matrix(t, "output", s->n_embd, TOY_N_VOCAB, -1);
-    add_norm(t, t->recipe->final_norm, s->n_embd, -1);
-    if (s->factors && s->mutation != TOY_NO_FACTORS)
+    if (s->head_bias) {
+        tensor *x = add(t, "output", "bias", -1);
+        x->content = BIAS;
+        x->gain = 3;
+        x->dims[0] = TOY_N_VOCAB;
+    }
+    add_norm(t, s->final ? s->final : t->recipe->final_norm, s->n_embd, -1);
+    if (s->factors)
         add_factors(t, "rope_freqs", "rope_freqs");
-    if (s->long_short && s->mutation != TOY_NO_FACTORS) {
+    if (s->long_short) {
         bool other = s->mutation == TOY_LONG_SHORT;
         add_factors(t, "rope_factors_long", other ? "rope_factors_short" : "rope_factors_long");
         add_factors(t, "rope_factors_short", other ? "rope_factors_long" : "rope_factors_short");
@@ -537,7 +546,8 @@ static void list_tensors(toy *t)
 typedef struct keys {
     gguf_build *out;
     const char *arch;
-    const char *doubled; /* or NULL */
+    const char *doubled;    /* or NULL */
+    const toy_key *changed; /* or NULL */
     uint64_t n;
 } keys;
 
@@ -545,6 +555,14 @@ static const char *full(const keys *k, char name[MAX_NAME], const char *key)
 {
     snprintf(name, MAX_NAME, "%s.%s", k->arch, key);
     return name;
+}
+
+/* Whether the key of this full name is the one that a test changes: it is written at the end. */
+static bool is_changed(const keys *k, const char *name)
+{
+    char other[MAX_NAME];
+    return k->changed && (strcmp(name, k->changed->name) == 0 ||
+                          strcmp(name, full(k, other, k->changed->name)) == 0);
 }
 
 static bool is_doubled(const keys *k, const char *key)
@@ -556,7 +574,9 @@ static void key_int(keys *k, const char *key, int value)
 {
     char name[MAX_NAME];
     value *= is_doubled(k, key) ? 2 : 1;
-    build_key_u32(k->out, full(k, name, key), (uint32_t)value);
+    if (is_changed(k, full(k, name, key)))
+        return;
+    build_key_u32(k->out, name, (uint32_t)value);
     k->n++;
 }
 
@@ -570,7 +590,9 @@ static void key_float(keys *k, const char *key, float value)
 {
     char name[MAX_NAME];
     value *= is_doubled(k, key) ? 2.0f : 1.0f;
-    build_key_number(k->out, full(k, name, key), 6, float_number(value), 4);
+    if (is_changed(k, full(k, name, key)))
+        return;
+    build_key_number(k->out, name, 6, float_number(value), 4);
     k->n++;
 }
 
@@ -582,8 +604,54 @@ static void key_float_if(keys *k, const char *key, float value)
 
 static void key_text(keys *k, const char *name, const char *value)
 {
+    if (is_changed(k, name))
+        return;
     build_key_text(k->out, name, value);
     k->n++;
+}
+
+/* Whether the array is to be written; its elements follow. */
+static bool key_array(keys *k, const char *name, uint32_t element, uint64_t n)
+{
+    if (is_changed(k, name))
+        return false;
+    build_key_array(k->out, name, element, n);
+    k->n++;
+    return true;
+}
+
+static void key_changed(keys *k)
+{
+    const toy_key *c = k->changed;
+    char name[MAX_NAME];
+    bool is_whole = strncmp(c->name, "tokenizer.", 10) == 0 || strncmp(c->name, "general.", 8) == 0;
+    snprintf(name, sizeof name, "%s%s%s", is_whole ? "" : k->arch, is_whole ? "" : ".", c->name);
+    k->n += c->form != TOY_KEY_ABSENT;
+    switch (c->form) {
+    case TOY_KEY_ABSENT:
+        break;
+    case TOY_KEY_NUMBER:
+        build_key_number(k->out, name, c->number > UINT32_MAX ? 10 : 4, c->number,
+                         c->number > UINT32_MAX ? 8 : 4);
+        break;
+    case TOY_KEY_FLOAT:
+        build_key_number(k->out, name, 6, float_number(c->real), 4);
+        break;
+    case TOY_KEY_TEXT:
+        build_key_text(k->out, name, c->text);
+        break;
+    case TOY_KEY_NUMBERS:
+    case TOY_KEY_FLOATS:
+        build_key_array(k->out, name, c->form == TOY_KEY_NUMBERS ? 5 : 6, c->n);
+        for (uint64_t i = 0; i < c->n; i++)
+            build_number(k->out, c->form == TOY_KEY_NUMBERS ? c->number : float_number(c->real), 4);
+        break;
+    case TOY_KEY_TEXTS:
+        build_key_array(k->out, name, 8, c->n);
+        for (uint64_t i = 0; i < c->n; i++)
+            build_string(k->out, c->text, strlen(c->text));
+        break;
+    }
 }
 
 /* How byte-level vocabularies spell a byte: printable ones as themselves, others from U+0100. */
@@ -605,13 +673,8 @@ static size_t spell(int byte, char out[2])
     return 2;
 }
 
-static void write_vocab(keys *k)
+static void write_tokens(gguf_build *out)
 {
-    gguf_build *out = k->out;
-    key_text(k, "tokenizer.ggml.model", "gpt2");
-    key_text(k, "tokenizer.ggml.pre", "gpt-2");
-
-    build_key_array(out, "tokenizer.ggml.tokens", 8, TOY_N_VOCAB);
     for (int byte = 0; byte < N_BYTES; byte++) {
         char text[2];
         size_t n = spell(byte, text);
@@ -621,19 +684,35 @@ static void write_vocab(keys *k)
         build_string(out, (char[]){ "etaoinsr"[i / 5], "haedl"[i % 5] }, 2);
     for (size_t i = 0; i < sizeof control / sizeof control[0]; i++)
         build_string(out, control[i], strlen(control[i]));
+}
 
-    build_key_array(out, "tokenizer.ggml.token_type", 5, TOY_N_VOCAB);
-    for (int i = 0; i < TOY_N_VOCAB; i++)
+static void key_id(keys *k, const char *name, uint32_t id)
+{
+    if (is_changed(k, name))
+        return;
+    build_key_u32(k->out, name, id);
+    k->n++;
+}
+
+static void write_vocab(keys *k)
+{
+    gguf_build *out = k->out;
+    key_text(k, "tokenizer.ggml.model", "gpt2");
+    key_text(k, "tokenizer.ggml.pre", "gpt-2");
+
+    if (key_array(k, "tokenizer.ggml.tokens", 8, TOY_N_VOCAB))
+        write_tokens(out);
+    bool has_types = key_array(k, "tokenizer.ggml.token_type", 5, TOY_N_VOCAB);
+    for (int i = 0; has_types && i < TOY_N_VOCAB; i++)
         build_number(out, i < N_BYTES + N_MERGES ? 1 : 3, 4);
-
-    build_key_array(out, "tokenizer.ggml.merges", 8, N_MERGES);
-    for (int i = 0; i < N_MERGES; i++)
+    bool has_merges = key_array(k, "tokenizer.ggml.merges", 8, N_MERGES);
+    for (int i = 0; has_merges && i < N_MERGES; i++)
         build_string(out, (char[]){ "etaoinsr"[i / 5], ' ', "haedl"[i % 5] }, 3);
 
-    build_key_u32(out, "tokenizer.ggml.bos_token_id", N_BYTES + N_MERGES);
-    build_key_u32(out, "tokenizer.ggml.eos_token_id", N_BYTES + N_MERGES + 1);
+    key_id(k, "tokenizer.ggml.bos_token_id", N_BYTES + N_MERGES);
+    key_id(k, "tokenizer.ggml.eos_token_id", N_BYTES + N_MERGES + 1);
     build_key_number(out, "tokenizer.ggml.add_bos_token", 7, 0, 1);
-    k->n += 6;
+    k->n++;
 }
 
 static void write_expert_keys(const toy_spec *s, keys *k)
@@ -666,10 +745,9 @@ static void write_keys(const toy *t, keys *k)
     key_int(k, "feed_forward_length", s->n_ff);
     key_int(k, "attention.head_count", s->n_head);
     char name[MAX_NAME];
-    build_key_array(t->out, full(k, name, "attention.head_count_kv"), 5, (uint64_t)s->n_layer);
-    for (int i = 0; i < s->n_layer; i++)
+    bool has_kv = key_array(k, full(k, name, "attention.head_count_kv"), 5, (uint64_t)s->n_layer);
+    for (int i = 0; has_kv && i < s->n_layer; i++)
         build_number(t->out, (uint64_t)s->n_head_kv[i], 4);
-    k->n++;
     key_float(k, "attention.layer_norm_rms_epsilon",
               s->norm_eps * (s->mutation == TOY_EPS ? 10.0f : 1.0f));
     key_int(k, "vocab_size", TOY_N_VOCAB);
@@ -688,8 +766,13 @@ static void write_keys(const toy *t, keys *k)
     }
     key_float_if(k, "rope.scaling.factor", s->scale_factor);
     key_float_if(k, "rope.scaling.attn_factor", s->scale_gain);
+    key_float_if(k, "rope.scaling.yarn_attn_factor", s->yarn_gain);
+    key_float_if(k, "rope.scaling.yarn_log_multiplier", s->log_share);
     if (s->first_context > 0)
         key_int(k, "rope.scaling.original_context_length", s->first_context);
+    key_float_if(k, "attention.temperature_scale", s->temperature);
+    if (s->temperature_length > 0)
+        key_int(k, "attention.temperature_length", s->temperature_length);
     key_float_if(k, "rope.freq_base_swa", s->rope_local_base);
     if (s->window > 0)
         key_int(k, "attention.sliding_window", s->window);
@@ -717,12 +800,14 @@ void toy_build(const toy_spec *spec, gguf_build *out)
     list_tensors(t);
 
     build_header(out, 3, t->n_tensors, 0);
-    keys k = { .out = out, .arch = spec->arch };
+    keys k = { .out = out, .arch = spec->arch, .changed = spec->key };
     if (spec->mutation == TOY_KEY)
         k.doubled = spec->detail;
     if (spec->mutation == TOY_ARCH)
         k.arch = spec->detail;
     write_keys(t, &k);
+    if (k.changed)
+        key_changed(&k);
     build_patch(out, 16, k.n, 8); /* behind magic, version and the count of tensors */
 
     uint64_t offset = 0;

@@ -19,7 +19,7 @@
 
 #include <stdbool.h>
 
-enum { TOY_MAX_LAYERS = 8, TOY_N_VOCAB = 300 };
+enum { TOY_MAX_LAYERS = 64, TOY_N_VOCAB = 300 };
 
 /* One wrong detail, made in the file: what an engine that gets the detail wrong would compute from
  * the right file. */
@@ -31,7 +31,7 @@ typedef enum toy_mutation {
     TOY_ATTN_SCALE,  /* scores twice as large */
     TOY_QK_SWAPPED,  /* queries from the keys' weights; needs as many kv heads as heads */
     TOY_NO_BIAS,     /* the biases are 0 */
-    TOY_NO_FACTORS,  /* rope_freqs.weight is left away */
+    TOY_NO_FACTORS,  /* the factors of the rotation are 1 */
     TOY_TIED,        /* the head is the embedding table */
     TOY_GATE_UP,     /* gate and up exchanged */
     TOY_QK_NORM,     /* norms of queries and keys exchanged */
@@ -48,6 +48,24 @@ typedef enum toy_mutation {
     TOY_N_MUTATIONS
 } toy_mutation;
 
+/* A key of the file as a test wants it: with another value or type, or without one. */
+typedef struct toy_key {
+    const char *name; /* whole, or without the architecture's name: "block_count" */
+    enum {
+        TOY_KEY_ABSENT,
+        TOY_KEY_NUMBER,
+        TOY_KEY_FLOAT,
+        TOY_KEY_TEXT,
+        TOY_KEY_NUMBERS, /* of i32, as many as `n`, each `number` */
+        TOY_KEY_FLOATS,
+        TOY_KEY_TEXTS,
+    } form;
+    uint64_t number; /* above 2^32 - 1: of type u64 */
+    float real;
+    const char *text;
+    uint64_t n;
+} toy_key;
+
 typedef struct toy_spec {
     const char *arch;
     cr_type type; /* of the matrices */
@@ -63,8 +81,13 @@ typedef struct toy_spec {
     int window, period;  /* attention.sliding_window and its pattern */
     const char *scaling; /* rope.scaling.type, or NULL */
     float scale_factor, scale_gain;
-    int first_context; /* rope.scaling.original_context_length */
-    bool tied, bias, factors, long_short;
+    float yarn_gain, log_share; /* rope.scaling.yarn_attn_factor, yarn_log_multiplier */
+    int first_context;          /* rope.scaling.original_context_length */
+    float temperature;          /* attention.temperature_scale */
+    int temperature_length;
+    const char *final; /* the name of the last norm, or NULL: the architecture's own */
+    bool tied, bias, factors, long_short, head_bias;
+    bool split; /* q, k and v apart where the architecture has them in one tensor */
     int n_expert, n_expert_used,
         n_dense;                  /* n_expert 0: no experts; the first n_dense layers are dense */
     int n_ff_expert, n_ff_shared; /* 0: as wide as n_ff; no shared expert */
@@ -73,6 +96,7 @@ typedef struct toy_spec {
     bool expert_norm_off;
     toy_mutation mutation;
     const char *detail; /* of the mutation */
+    const toy_key *key; /* in place of the one of that name, or besides the others; or NULL */
 } toy_spec;
 
 /* Three layers (four for lfm2: convolutions and attention in turn), 256 wide, 4 heads over 2 kv heads

@@ -31,7 +31,9 @@ static toy_spec small(const char *arch)
     spec.n_head_kv[0] = strncmp(arch, "lfm2", 4) == 0 ? 0 : 1;
     spec.n_head_kv[1] = 1;
     spec.bias = true; /* where the architecture has any */
-    spec.factors = strcmp(arch, "llama") == 0;
+    spec.factors = strcmp(arch, "llama") == 0 || strcmp(arch, "mistral3") == 0;
+    if (strcmp(arch, "mistral3") == 0)
+        spec.temperature = 0.1f;
     if (strcmp(arch, "phi3") == 0) {
         spec.long_short = true;
         spec.first_context = 128;
@@ -697,6 +699,136 @@ static void experts_are_refused(void **state)
     }
 }
 
+/* Opens a toy with one key as wanted: NULL for success, or what the error's message has to contain. */
+static void check_key(const toy_spec *base, const toy_key *key, const char *message)
+{
+    toy_spec spec = *base;
+    spec.key = key;
+    gguf_build file;
+    toy_build(&spec, &file);
+    cera_engine *e = NULL;
+    cera_error err = { 0 };
+    cera_status status = open_file(&file, NULL, &e, &err);
+    if ((status == CERA_OK) != (message == NULL) ||
+        (message != NULL && strstr(err.message, message) == NULL))
+        fail_msg("%s: expected \"%s\", found \"%s\"", key->name, message ? message : "success",
+                 err.message);
+    cera_engine_close(e);
+    build_done(&file);
+}
+
+/* Files of the same architecture's name that compute something else: embedding models attend in both
+ * directions or end in another width, the audio detokenizer has a window. */
+static void relatives_of_lfm2_are_refused(void **state)
+{
+    (void)state;
+    toy_spec spec = small("lfm2");
+    static const struct {
+        toy_key key;
+        const char *message;
+    } rows[] = {
+        { { .name = "attention.causal", .form = TOY_KEY_NUMBER, .number = 0 },
+          "lfm2.attention.causal: only 1 is supported, found 0" },
+        { { .name = "embedding_length_out", .form = TOY_KEY_NUMBER, .number = 128 },
+          "lfm2.embedding_length_out: only 32 is supported, found 128" },
+        { { .name = "embedding_length_out", .form = TOY_KEY_NUMBER, .number = 32 }, NULL },
+        { { .name = "attention.sliding_window", .form = TOY_KEY_NUMBER, .number = 30 },
+          "lfm2.attention.sliding_window: only 0 is supported, found 30" },
+        { { .name = "expert_count", .form = TOY_KEY_NUMBER, .number = 32 },
+          "lfm2.expert_count: only 0 is supported, found 32" },
+    };
+    for (size_t i = 0; i < CR_COUNT(rows); i++)
+        check_key(&spec, &rows[i].key, rows[i].message);
+}
+
+static void a_long_rope_needs_its_factors(void **state)
+{
+    (void)state;
+    toy_spec spec = small("qwen2"); /* which has no such tensors */
+    const toy_key longrope = { .name = "rope.scaling.type",
+                               .form = TOY_KEY_TEXT,
+                               .text = "longrope" };
+    check_key(&spec, &longrope,
+              "qwen2.rope.scaling.type: \"longrope\" needs rope_factors_long.weight and "
+              "rope_factors_short.weight");
+    spec = small("llama");
+    spec.factors = false;
+    spec.long_short = true;
+    spec.first_context = 128;
+    check_key(&spec, &longrope, NULL);
+}
+
+/* How scores are scaled: as the head size says, but for the largest of the two Gemmas. */
+static void the_largest_gemma_scales_by_its_width(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch;
+        int n_layer;
+        float per_query;
+    } rows[] = { { "gemma2", 45, 24 },
+                 { "gemma2", 46, 16 },
+                 { "gemma3", 46, 24 },
+                 { "gemma3", 62, 16 },
+                 { "qwen2", 46, 24 } };
+    for (size_t i = 0; i < CR_COUNT(rows); i++) {
+        toy_spec spec = small(rows[i].arch);
+        spec.n_layer = rows[i].n_layer;
+        for (int k = 0; k < spec.n_layer; k++)
+            spec.n_head_kv[k] = 1;
+        gguf_build file;
+        cera_engine *e = open_toy(&spec, &file);
+        float scale = e->core->model->hparams.attn_scale;
+        assert_true(fabsf(scale * sqrtf(rows[i].per_query) - 1) < 1e-6f);
+        cera_engine_close(e);
+        build_done(&file);
+    }
+}
+
+/* What YaRN makes of the gain: 0.1 ln(factor) + 1, over the same with a share of the logarithm, unless
+ * the file has its own. */
+static void yarn_has_one_gain(void **state)
+{
+    (void)state;
+    static const struct {
+        float scale_gain, yarn_gain, log_share;
+        double gain;
+    } rows[] = { { 0, 0, 0, 1.207944154167984 },
+                 { 0, 0, 1, 1 },
+                 { 0, 0, 0.5f, 1.207944154167984 / 1.103972077083992 },
+                 { 1.5f, 0, 0, 1.5 },
+                 { 0, 1.25f, 0, 1.25 },
+                 { 1.5f, 1.25f, 1, 1.25 } };
+    for (size_t i = 0; i < CR_COUNT(rows); i++) {
+        toy_spec spec = small("mistral3");
+        spec.factors = false;
+        spec.scaling = "yarn";
+        spec.scale_factor = 8;
+        spec.first_context = 64;
+        spec.scale_gain = rows[i].scale_gain;
+        spec.yarn_gain = rows[i].yarn_gain;
+        spec.log_share = rows[i].log_share;
+        gguf_build file;
+        cera_engine *e = open_toy(&spec, &file);
+        const cr_model *model = e->core->model;
+        assert_true(fabs((double)model->graph.ropes[0].gain / rows[i].gain - 1) < 1e-6);
+        assert_int_equal(model->hparams.temperature_length, 64);
+        assert_true(model->hparams.temperature == 0.1f);
+        cera_engine_close(e);
+        build_done(&file);
+    }
+    /* The converter of Mistral's own format writes 0 for "none". */
+    toy_spec spec = small("mistral3");
+    spec.scaling = "yarn";
+    check_key(&spec,
+              &(toy_key){ .name = "rope.scaling.yarn_log_multiplier", .form = TOY_KEY_FLOAT },
+              NULL);
+    check_key(
+        &spec,
+        &(toy_key){ .name = "rope.scaling.yarn_ext_factor", .form = TOY_KEY_FLOAT, .real = 2 },
+        "mistral3.rope.scaling.yarn_ext_factor: only 1 is supported, found 2");
+}
+
 /* What nothing reads is remarked on, by name. */
 static void unused_tensors_are_logged(void **state)
 {
@@ -763,6 +895,10 @@ int main(void)
         cmocka_unit_test(the_context_chooses_factors),
         cmocka_unit_test(unknown_scaling_is_refused),
         cmocka_unit_test(experts_are_refused),
+        cmocka_unit_test(relatives_of_lfm2_are_refused),
+        cmocka_unit_test(a_long_rope_needs_its_factors),
+        cmocka_unit_test(the_largest_gemma_scales_by_its_width),
+        cmocka_unit_test(yarn_has_one_gain),
         cmocka_unit_test(unused_tensors_are_logged),
         cmocka_unit_test(without_a_vocabulary),
     };

@@ -5,6 +5,7 @@
  * ascending order, so a row's result does not depend on what else was computed with it. */
 #include "backend/cpu/plan.h"
 
+#include <math.h>
 #include <string.h>
 
 size_t cr_kv_offset(const cr_cache *cache, cr_type kv_type, int head, int position, bool values)
@@ -162,23 +163,44 @@ static int together(int position, int n)
     return CR_MIN(n, CR_PAGE - position % CR_PAGE);
 }
 
+/* One head of one row: its query, the keys that it meets, and the scale of their scores. */
+typedef struct asking {
+    const cr_plan *plan;
+    const cr_op *op;
+    const float *q; /* [dim] */
+    int seq, head;  /* of keys and values */
+    float scale;
+} asking;
+
+/* The scale of the scores at a position. Where queries have a temperature, they become sharper with
+ * every `temperature_length` positions: by 1 + temperature ln(1 + floor(position / length)). */
+static float score_scale(const cr_op *op, int position)
+{
+    if (op->u.attend.temperature == 0)
+        return op->u.attend.scale;
+    double lengths = 1 + position / op->u.attend.temperature_length;
+    return op->u.attend.scale * (float)(1 + (double)op->u.attend.temperature * log(lengths));
+}
+
 /* The softmax-weighted sum of one chunk of keys, not yet divided: out [dim] = sum p value,
  * p = exp(score - max). */
 typedef struct chunk_sum {
     float max, weight;
 } chunk_sum;
 
-static chunk_sum attend_chunk(const cr_plan *plan, const cr_op *op, const float *q, int seq,
-                              int head, int first, int n, float *scores, float *out)
+static chunk_sum attend_chunk(const asking *query, int first, int n, float *scores, float *out)
 {
+    const cr_plan *plan = query->plan;
+    const cr_op *op = query->op;
     const cr_kernels *k = plan->kernels;
     const cr_cache *cache = &plan->graph->caches[op->u.attend.cache];
     size_t dim = (size_t)cache->head_dim;
+    int seq = query->seq, head = query->head;
     for (int i = 0, part; i < n; i += part) {
         part = together(first + i, n - i);
-        k->dot_keys[plan->kv_type](scores + i, q,
-                                   cache_at(plan, cache, seq, head, first + i, false),
-                                   op->u.attend.scale, dim, (size_t)part);
+        k->dot_keys[plan->kv_type](scores + i, query->q,
+                                   cache_at(plan, cache, seq, head, first + i, false), query->scale,
+                                   dim, (size_t)part);
     }
     if (op->u.attend.cap > 0)
         k->soft_cap(scores, op->u.attend.cap, (size_t)n);
@@ -213,20 +235,25 @@ static void attend_head(const cr_plan *plan, const cr_op *op, int row, int head,
 {
     const cr_heads *heads = &op->u.attend.heads;
     size_t dim = (size_t)heads->head_dim;
-    int head_kv = head / (heads->n_head / heads->n_head_kv);
     const cr_row *place = &plan->rows[row];
-    const float *q = cr_plan_value(plan, op->in, row) + (size_t)head * dim;
+    asking query = {
+        .plan = plan,
+        .op = op,
+        .q = cr_plan_value(plan, op->in, row) + (size_t)head * dim,
+        .seq = place->seq,
+        .head = head / (heads->n_head / heads->n_head_kv),
+        .scale = score_scale(op, place->position),
+    };
     float *out = cr_plan_value(plan, op->out, row) + (size_t)head * dim;
     float *scores = scratch, *chunk_out = scratch + CR_KEY_CHUNK;
     int n_keys = place->position + 1, window = op->u.attend.window;
     int seen = window > 0 && window < n_keys ? n_keys - window : 0; /* the first key that it sees */
     int cut = (seen / CR_KEY_CHUNK + 1) * CR_KEY_CHUNK;
 
-    chunk_sum total = attend_chunk(plan, op, q, place->seq, head_kv, seen,
-                                   CR_MIN(n_keys, cut) - seen, scores, out);
+    chunk_sum total = attend_chunk(&query, seen, CR_MIN(n_keys, cut) - seen, scores, out);
     for (int first = cut; first < n_keys; first += CR_KEY_CHUNK) {
-        chunk_sum chunk = attend_chunk(plan, op, q, place->seq, head_kv, first,
-                                       CR_MIN(n_keys - first, CR_KEY_CHUNK), scores, chunk_out);
+        chunk_sum chunk =
+            attend_chunk(&query, first, CR_MIN(n_keys - first, CR_KEY_CHUNK), scores, chunk_out);
         merge(plan, &total, out, chunk, chunk_out, dim);
     }
     float scale = 1.0f / total.weight;
