@@ -4,6 +4,8 @@
 
 #include "support/toy_model.h"
 
+#include <ctype.h>
+
 static json_t *golden; /* golden-toy.json */
 
 /* ---- the models -------------------------------------------------------------------------- */
@@ -96,9 +98,16 @@ static const json_t *find_model(const char *name)
     return NULL;
 }
 
+/* Whether matrices meet activations as floats: then only the order of sums is left. */
 static bool is_float(const toy_spec *spec)
 {
-    return !spec->mixed && cr_type_get(spec->type)->weights == 1;
+    static const bool meets_int8[CR_TYPE_COUNT] = {
+#define INT8(type) [CR_TYPE_##type] = true,
+#define KERNEL(kind, slot, tier, function)
+#include "backend/cpu/kernels.def"
+#undef KERNEL
+    };
+    return !spec->mixed && !meets_int8[spec->type];
 }
 
 static double bound_of(const toy_spec *spec)
@@ -566,6 +575,54 @@ static void check_same(const char *name)
     build_done(&file);
 }
 
+/* Logits after a batch of rows, and after one more. */
+typedef struct two_steps {
+    float logits[2][TOY_N_VOCAB];
+} two_steps;
+
+static two_steps compute_two(const gguf_build *file, const char *tier)
+{
+    enum { N_BATCH = 19 };
+    size_t n_ids;
+    int32_t *ids = golden_ids(golden, "ids", &n_ids);
+    cera_engine_options options = default_options(CERA_KV_F16);
+    options.cpu_tier = tier;
+    cera_engine *engine = open_toy(file, &options);
+    cera_session *session = golden_session(engine);
+    two_steps out;
+    for (size_t i = 0; i < 2; i++)
+        memcpy(out.logits[i], golden_append(session, ids + i * N_BATCH, i == 0 ? N_BATCH : 1),
+               sizeof out.logits[i]);
+    cera_session_free(session);
+    cera_engine_close(engine);
+    free(ids);
+    return out;
+}
+
+/* Every element type has a model above, and gives the same bits on every tier. */
+static void test_same_types(void **state)
+{
+    (void)state;
+    for (int type = 0; type < CR_TYPE_COUNT; type++) {
+        char name[32] = "llama-";
+        const char *from = cr_type_get((cr_type)type)->name;
+        for (size_t i = 0; from[i] != '\0' && i < sizeof name - 7; i++)
+            name[6 + i] = (char)tolower((unsigned char)from[i]);
+        toy_spec spec = read_spec(find_model(name));
+        assert_int_equal(spec.type, type);
+        gguf_build file;
+        toy_build(&spec, &file);
+        two_steps want = compute_two(&file, "scalar");
+        static const char *const tiers[] = { "avx2", "avx512" };
+        for (size_t i = 0; i < 2; i++) {
+            two_steps got = compute_two(&file, tiers[i]);
+            if (memcmp(&want, &got, sizeof got) != 0)
+                fail_msg("%s: %s: other logits than scalar", name, tiers[i]);
+        }
+        build_done(&file);
+    }
+}
+
 static void test_same_llama_float(void **state)
 {
     (void)state;
@@ -674,11 +731,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference),        cmocka_unit_test(test_mutations),
-        cmocka_unit_test(test_same_llama_float), cmocka_unit_test(test_same_llama_mixed),
-        cmocka_unit_test(test_same_llama_tied),  cmocka_unit_test(test_same_olmo2),
-        cmocka_unit_test(test_same_gemma),       cmocka_unit_test(test_same_lfm2_float),
-        cmocka_unit_test(test_same_lfm2_taps),   cmocka_unit_test(test_same_lfm2_mixed),
-        cmocka_unit_test(test_same_experts),     cmocka_unit_test(test_text),
+        cmocka_unit_test(test_same_types),       cmocka_unit_test(test_same_llama_float),
+        cmocka_unit_test(test_same_llama_mixed), cmocka_unit_test(test_same_llama_tied),
+        cmocka_unit_test(test_same_olmo2),       cmocka_unit_test(test_same_gemma),
+        cmocka_unit_test(test_same_lfm2_float),  cmocka_unit_test(test_same_lfm2_taps),
+        cmocka_unit_test(test_same_lfm2_mixed),  cmocka_unit_test(test_same_experts),
+        cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests_name("golden/toy", tests, load, unload);
 }

@@ -132,32 +132,70 @@ static uint64_t float_number(float f)
     return bits;
 }
 
-/* The exponent of the half-precision number at `at`, and of a second one at 2 if there is one. */
+/* A half-precision number of a block: its first byte, and the exponent that it gets. */
+typedef struct half_number {
+    int at;
+    int exponent; /* 0: there is no such number */
+} half_number;
+
+/* What a block has besides its weights. The second number takes its sign from the first. */
 typedef struct halves {
-    int at, exponent, second_exponent;
+    half_number first, second;
+    bool is_opposite; /* the signs of the two */
+    int power;        /* of a first byte that is an exponent; 0: it is not */
 } halves;
 
-static halves halves_of(cr_type type)
-{
-    switch (type) {
-    case CR_TYPE_Q4_0:
-        return (halves){ 0, -7, 0 };
-    case CR_TYPE_Q4_1:
-        return (halves){ 0, -7, -4 };
-    case CR_TYPE_Q8_0:
-        return (halves){ 0, -11, 0 };
-    case CR_TYPE_Q4_K:
-        return (halves){ 0, -13, -10 };
-    case CR_TYPE_Q6_K:
-        return (halves){ 208, -15, 0 };
-    default:
-        abort(); /* a type that the toy models do not know */
-    }
-}
+static const halves halves_of[CR_TYPE_COUNT] = {
+    [CR_TYPE_Q4_0] = { .first = { 0, -7 } },
+    [CR_TYPE_Q4_1] = { .first = { 0, -7 }, .second = { 2, -4 }, .is_opposite = true },
+    [CR_TYPE_Q5_0] = { .first = { 0, -8 } },
+    [CR_TYPE_Q5_1] = { .first = { 0, -8 }, .second = { 2, -4 }, .is_opposite = true },
+    [CR_TYPE_Q8_0] = { .first = { 0, -11 } },
+    [CR_TYPE_Q2_K] = { .first = { 80, -9 }, .second = { 82, -8 } },
+    [CR_TYPE_Q3_K] = { .first = { 108, -11 } },
+    [CR_TYPE_Q4_K] = { .first = { 0, -13 }, .second = { 2, -10 } },
+    [CR_TYPE_Q5_K] = { .first = { 0, -14 }, .second = { 2, -10 } },
+    [CR_TYPE_Q6_K] = { .first = { 208, -15 } },
+    [CR_TYPE_IQ2_XXS] = { .first = { 0, -11 } },
+    [CR_TYPE_IQ2_XS] = { .first = { 0, -11 } },
+    [CR_TYPE_IQ3_XXS] = { .first = { 0, -12 } },
+    [CR_TYPE_IQ1_S] = { .first = { 0, -8 } },
+    [CR_TYPE_IQ4_NL] = { .first = { 0, -11 } },
+    [CR_TYPE_IQ3_S] = { .first = { 0, -12 } },
+    [CR_TYPE_IQ2_S] = { .first = { 0, -11 } },
+    [CR_TYPE_IQ4_XS] = { .first = { 0, -15 } },
+    [CR_TYPE_IQ1_M] = { .first.exponent = -8 }, /* in nibbles: make_nibbles */
+    [CR_TYPE_TQ1_0] = { .first = { 52, -5 } },
+    [CR_TYPE_TQ2_0] = { .first = { 64, -5 } },
+    [CR_TYPE_MXFP4] = { .power = -5 },
+};
 
 static unsigned set_exponent(unsigned half, int exponent)
 {
     return (half & 0x83ff) | (unsigned)(exponent + 15) << 10;
+}
+
+/* Sign 0 or 1; -1: its own. */
+static unsigned make_half(uint8_t *block, const half_number *h, int gain, int sign)
+{
+    unsigned bits = block[h->at] | (unsigned)block[h->at + 1] << 8;
+    bits = set_exponent(bits, h->exponent + gain);
+    if (sign >= 0)
+        bits = (bits & 0x7fff) | (unsigned)sign << 15;
+    block[h->at] = (uint8_t)bits;
+    block[h->at + 1] = (uint8_t)(bits >> 8);
+    return bits;
+}
+
+/* The number of IQ1_M, in the upper halves of four bytes. */
+static void make_nibbles(uint8_t *block, int exponent)
+{
+    unsigned bits = 0;
+    for (int i = 0; i < 4; i++)
+        bits |= (unsigned)block[49 + 2 * i] >> 4 << 4 * i;
+    bits = set_exponent(bits, exponent);
+    for (int i = 0; i < 4; i++)
+        block[49 + 2 * i] = (uint8_t)((block[49 + 2 * i] & 15) | (bits >> 4 * i & 15) << 4);
 }
 
 /* Block i of a quantised matrix. */
@@ -167,18 +205,18 @@ static void make_block(uint8_t *block, cr_type type, int gain, numbers r, uint64
     for (size_t k = 0; k < size; k++)
         block[k] = (uint8_t)(number_at(r, i * per_block + k / 8) >> k % 8 * 8);
 
-    halves h = halves_of(type);
-    uint8_t *p = block + h.at;
-    unsigned first = set_exponent(p[0] | (unsigned)p[1] << 8, h.exponent + gain);
-    p[0] = (uint8_t)first;
-    p[1] = (uint8_t)(first >> 8);
-    if (h.second_exponent == 0)
-        return;
-    unsigned second = set_exponent(p[2] | (unsigned)p[3] << 8, h.second_exponent + gain);
-    unsigned sign = (first & 0x8000) ^ (type == CR_TYPE_Q4_1 ? 0x8000 : 0);
-    second = (second & 0x7fff) | sign;
-    p[2] = (uint8_t)second;
-    p[3] = (uint8_t)(second >> 8);
+    const halves *h = &halves_of[type];
+    if (type == CR_TYPE_IQ1_M) {
+        make_nibbles(block, h->first.exponent + gain);
+    } else if (h->power != 0) {
+        block[0] = (uint8_t)(127 + h->power + gain - (block[0] & 3));
+    } else if (h->first.exponent != 0) {
+        unsigned first = make_half(block, &h->first, gain, -1);
+        if (h->second.exponent != 0)
+            make_half(block, &h->second, gain, (int)(first >> 15) ^ h->is_opposite);
+    } else {
+        abort(); /* a type that the toy models do not know */
+    }
 }
 
 /* ---- the tensors' data ------------------------------------------------------------------- */
