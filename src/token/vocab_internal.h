@@ -152,8 +152,8 @@ static inline void cr_vocab_prefetch(const cr_vocab *vocab, uint64_t hash)
  * before it. */
 void cr_vocab_read_words(cr_vocab *vocab);
 size_t cr_word_size(cr_str text);
-/* Adds a token to the table that find looks into, unless an equal one is there. */
-void cr_vocab_index(cr_vocab *vocab, uint32_t id);
+/* Adds a token to the table that find looks into, unless an equal one is there; the one that is. */
+uint32_t cr_vocab_index(cr_vocab *vocab, uint32_t id);
 
 /* Fills an empty vocabulary, whose host and arena are set. */
 cera_status cr_vocab_read(cr_vocab *vocab, const cr_gguf *file, const char *pre, cera_error *err);

@@ -83,7 +83,7 @@ int32_t cr_vocab_find(const cr_vocab *vocab, cr_str bytes, bool raw)
     return cr_vocab_find_hash(vocab, bytes, raw, cr_hash(bytes.data, bytes.size));
 }
 
-void cr_vocab_index(cr_vocab *vocab, uint32_t id)
+uint32_t cr_vocab_index(cr_vocab *vocab, uint32_t id)
 {
     cr_str bytes = cr_vocab_bytes(vocab, id);
     bool raw = (vocab->flags[id] & CR_TOKEN_RAW) != 0;
@@ -91,6 +91,7 @@ void cr_vocab_index(cr_vocab *vocab, uint32_t id)
     cr_token_slot *slot = find_slot(vocab, bytes, raw, hash);
     if (slot->id == UINT32_MAX)
         *slot = (cr_token_slot){ .tag = tag_of(hash, raw), .id = id };
+    return slot->id;
 }
 
 static bool is_id(const cr_vocab *vocab, int32_t id)

@@ -180,7 +180,16 @@ static cera_status read_bytes(cr_vocab *vocab, const cera_value *tokens, cera_er
     return CERA_OK;
 }
 
-static cera_status index_tokens(cr_vocab *vocab, cera_error *err)
+/* Two tokens of one kind and text: the second one could never be found. Texts may differ and stand
+ * for the same bytes ("\xe2\x96\x81" and a blank), and gaps in a table of real files are empty
+ * texts. */
+static bool is_repeated(const cera_value *tokens, size_t first, size_t second)
+{
+    cr_str a = cr_vocab_text_at(tokens, first), b = cr_vocab_text_at(tokens, second);
+    return first != second && a.size > 0 && a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
+}
+
+static cera_status index_tokens(cr_vocab *vocab, const cera_value *tokens, cera_error *err)
 {
     while (((size_t)1 << vocab->slot_bits) / 2 < vocab->n_tokens)
         vocab->slot_bits++;
@@ -190,8 +199,12 @@ static cera_status index_tokens(cr_vocab *vocab, cera_error *err)
         return no_memory(err, n_slots * sizeof *vocab->slots);
     for (size_t i = 0; i < n_slots; i++)
         vocab->slots[i].id = UINT32_MAX;
-    for (size_t i = 0; i < vocab->n_tokens; i++)
-        cr_vocab_index(vocab, (uint32_t)i);
+    for (size_t i = 0; i < vocab->n_tokens; i++) {
+        size_t first = cr_vocab_index(vocab, (uint32_t)i);
+        if (is_repeated(tokens, first, i))
+            return cr_fail(err, CERA_E_FORMAT, KEY("tokens") "[%zu]: the same text as [%zu]", i,
+                           first);
+    }
     return CERA_OK;
 }
 
@@ -212,7 +225,7 @@ static cera_status read_tokens(cr_vocab *vocab, const cr_gguf *file, cera_error 
         return no_memory(err, vocab->n_tokens * (sizeof *vocab->offsets + 1));
     CR_TRY(read_types(vocab, file, err));
     CR_TRY(read_bytes(vocab, &tokens, err));
-    return index_tokens(vocab, err);
+    return index_tokens(vocab, &tokens, err);
 }
 
 /* ---- ids ------------------------------------------------------------------------------------ */

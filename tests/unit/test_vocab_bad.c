@@ -1,6 +1,7 @@
 /* Vocabularies that must be refused: each names the key, the element and what was expected. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,7 @@ typedef struct bad {
     const char *name;
     const char *model, *pre;
     int tokens_element, n_tokens; /* element type and count */
+    bool repeated;                /* the third token is the first one */
     int types_element, n_types, type;
     int scores_element, n_scores;
     int merges_element;
@@ -67,6 +69,9 @@ static const bad cases[] = {
       .message = KEY("tokens") ": expected an array of strings" },
     { "empty tokens", GOOD, .n_tokens = 0, .status = CERA_E_FORMAT,
       .message = KEY("tokens") ": expected 1 to 2147483647 elements, found 0" },
+
+    { "a token twice", GOOD, .repeated = true, .status = CERA_E_FORMAT,
+      .message = KEY("tokens") "[2]: the same text as [0]" },
 
     { "no types", GOOD, .types_element = NONE, .status = CERA_OK, .message = "" },
     { "types as u8", GOOD, .types_element = 0, .status = CERA_OK, .message = "" },
@@ -173,7 +178,7 @@ static void build_case(gguf_build *b, const bad *c)
         build_key_text(b, KEY("pre"), c->pre);
     if (c->tokens_element != NONE && ++n_keys)
         build_strings(b, KEY("tokens"), c->tokens_element, c->n_tokens,
-                      (const char *const[]){ "a", "b", "ab" });
+                      (const char *const[]){ "a", "b", c->repeated ? "a" : "ab" });
     if (c->types_element != NONE && ++n_keys)
         build_numbers(b, KEY("token_type"), c->types_element, c->n_types, c->type);
     if (c->scores_element != NONE && ++n_keys)
