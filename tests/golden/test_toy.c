@@ -4,6 +4,8 @@
 
 #include "support/toy_model.h"
 
+#include "arch/arch.h"
+
 #include <ctype.h>
 
 static json_t *golden; /* golden-toy.json */
@@ -277,7 +279,9 @@ static void test_reference(void **state)
 typedef struct mutation_case {
     const char *model;
     toy_mutation mutation;
-    const char *what; /* TOY_KEY: the key that is doubled; TOY_ARCH: the architecture */
+    /* TOY_KEY: the key that is doubled; TOY_ARCH: the architecture. NULL: the model's architecture has no
+     * such detail, whatever its tensors look like. */
+    const char *what;
 } mutation_case;
 
 static const mutation_case mutation_cases[] = {
@@ -341,6 +345,7 @@ static const mutation_case mutation_cases[] = {
     { "qwen3-f32", TOY_ROPE_PAIRS, "rotation of neighbours" },
     { "qwen3-f32", TOY_ATTN_SCALE, "attention scale x 2" },
     { "qwen3-f32", TOY_QK_NORM, "norms of q and k exchanged" },
+    { "qwen3-f32", TOY_GATE_UP, "gate and up exchanged" },
     { "qwen3-f32-tied", TOY_QK_SWAPPED, "q and k exchanged" },
     { "qwen3-q4_0", TOY_ROPE_BASE, "rope base x 2" },
     { "granite-f32", TOY_EPS, "norm epsilon x 10" },
@@ -351,11 +356,14 @@ static const mutation_case mutation_cases[] = {
     { "granite-f32", TOY_KEY, "attention.scale" },
     { "granite-f32", TOY_KEY, "logit_scale" },
     { "granite-f32-bias", TOY_NO_BIAS, "biases dropped" },
+    { "granite-f32-heads", TOY_QK_SWAPPED, "q and k exchanged" },
+    { "granite-f32", TOY_GATE_UP, "gate and up exchanged" },
     { "granite-q4_0", TOY_KEY, "residual_scale" },
     { "smollm3-f32", TOY_EPS, "norm epsilon x 10" },
     { "smollm3-f32", TOY_ROPE_BASE, "rope base x 2" },
     { "smollm3-f32", TOY_ROPE_PAIRS, "rotation of halves" },
     { "smollm3-f32", TOY_ATTN_SCALE, "attention scale x 2" },
+    { "smollm3-f32", TOY_GATE_UP, "gate and up exchanged" },
     { "smollm3-f32", TOY_ARCH, "llama" }, /* which rotates all layers */
     { "smollm3-f32-tied", TOY_QK_SWAPPED, "q and k exchanged" },
     { "smollm3-q4_0", TOY_ARCH, "llama" },
@@ -364,6 +372,8 @@ static const mutation_case mutation_cases[] = {
     { "olmo2-f32", TOY_ROPE_PAIRS, "rotation of neighbours" },
     { "olmo2-f32", TOY_ATTN_SCALE, "attention scale x 2" },
     { "olmo2-f32", TOY_QK_NORM, "norms of q and k exchanged" },
+    { "olmo2-f32-odd", TOY_QK_SWAPPED, "q and k exchanged" },
+    { "olmo2-f32", TOY_GATE_UP, "gate and up exchanged" },
     { "olmo2-f32", TOY_POST_NORM, "norms after branches exchanged" },
     { "olmo2-q4_0", TOY_POST_NORM, "norms after branches exchanged" },
     { "gemma2-f32", TOY_EPS, "norm epsilon x 10" },
@@ -372,6 +382,7 @@ static const mutation_case mutation_cases[] = {
     { "gemma2-f32", TOY_ATTN_SCALE, "attention scale x 2" },
     { "gemma2-f32", TOY_POST_NORM, "norms after branches exchanged" },
     { "gemma2-f32", TOY_GATE_UP, "gate and up exchanged" },
+    { "gemma2-f32-period", TOY_QK_SWAPPED, "q and k exchanged" },
     { "gemma2-f32", TOY_KEY, "attn_logit_softcapping" },
     { "gemma2-f32", TOY_KEY, "final_logit_softcapping" },
     { "gemma2-f32", TOY_KEY, "attention.sliding_window" },
@@ -383,12 +394,16 @@ static const mutation_case mutation_cases[] = {
     { "gemma3-f32", TOY_ROPE_PAIRS, "rotation of neighbours" },
     { "gemma3-f32", TOY_ATTN_SCALE, "attention scale x 2" },
     { "gemma3-f32", TOY_QK_NORM, "norms of q and k exchanged" },
+    { "gemma3-q4_0", TOY_QK_SWAPPED, "q and k exchanged" },
+    { "gemma3-f32", TOY_GATE_UP, "gate and up exchanged" },
     { "gemma3-f32", TOY_POST_NORM, "norms after branches exchanged" },
     { "gemma3-f32", TOY_KEY, "attention.sliding_window" },
     { "gemma3-f32", TOY_KEY, "attention.sliding_window_pattern" },
     { "gemma3-q4_0", TOY_KEY, "rope.freq_base_swa" },
     { "phi3-f32", TOY_EPS, "norm epsilon x 10" },
     { "phi3-f32", TOY_ROPE_BASE, "rope base x 2" },
+    { "phi3-f32-split", TOY_ROPE_PAIRS, "rotation of neighbours" },
+    { "phi3-f32-split", TOY_ATTN_SCALE, "attention scale x 2" },
     { "phi3-f32", TOY_QK_SWAPPED, "q and k exchanged" },
     { "phi3-f32", TOY_GATE_UP, "gate and up exchanged" },
     { "phi3-f32", TOY_KEY, "attention.sliding_window" },
@@ -420,11 +435,18 @@ static const mutation_case mutation_cases[] = {
     { "qwen3moe-f32", TOY_EXPERT_NORM, "weights not over their sum" },
     { "qwen3moe-f32", TOY_GATING, "sigmoid for softmax" },
     { "qwen3moe-f32", TOY_ROUTER, "experts in reverse order" },
+    { "qwen3moe-f32", TOY_GATE_UP, "gate and up exchanged" },
+    { "qwen3moe-f32-odd", TOY_QK_SWAPPED, "q and k exchanged" },
     { "qwen3moe-f32-odd", TOY_EXPERT_NORM, "weights over their sum" },
     { "qwen3moe-f32-odd", TOY_KEY, "expert_weights_scale" },
     { "qwen3moe-mixed", TOY_ROUTER, "experts in reverse order" },
     { "lfm2moe-f32", TOY_EPS, "norm epsilon x 10" },
     { "lfm2moe-f32", TOY_ROPE_BASE, "rope base x 2" },
+    { "lfm2moe-f32", TOY_ROPE_PAIRS, "rotation of neighbours" },
+    { "lfm2moe-f32", TOY_ATTN_SCALE, "attention scale x 2" },
+    { "lfm2moe-f32", TOY_QK_NORM, "norms of q and k exchanged" },
+    { "lfm2moe-f32-heads", TOY_QK_SWAPPED, "q and k exchanged" },
+    { "lfm2moe-f32", TOY_CONV_PARTS, "b and c exchanged" },
     { "lfm2moe-f32", TOY_TAPS, "taps reversed" },
     { "lfm2moe-f32", TOY_NO_BIAS, "biases dropped" },
     { "lfm2moe-f32", TOY_EXPERT_NORM, "weights not over their sum" },
@@ -445,6 +467,9 @@ static const mutation_case mutation_cases[] = {
     { "granitemoe-f32", TOY_EXPERT_NORM, "weights not over their sum" },
     { "granitemoe-f32", TOY_GATING, "sigmoid for softmax" },
     { "granitemoe-f32", TOY_NO_SHARED, "shared expert dropped" },
+    { "granitemoe-f32", TOY_GATE_UP, "gate and up exchanged" },
+    { "granitemoe-f32-bias", TOY_QK_SWAPPED, "q and k exchanged" },
+    { "granitemoe-f32-bias", TOY_NO_BIAS, "biases dropped" },
     { "granitemoe-f32-alone", TOY_ROUTER, "experts in reverse order" },
     { "granitemoe-q4_0", TOY_NO_SHARED, "shared expert dropped" },
 };
@@ -480,6 +505,8 @@ static void test_mutations(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof mutation_cases / sizeof mutation_cases[0]; i++) {
         const mutation_case *c = &mutation_cases[i];
+        if (!c->what)
+            continue;
         toy_spec spec = read_spec(find_model(c->model));
         double distance = mutated_distance(c), bound = bound_of(&spec);
         printf("    %-20s %-30s %8.2f%%, %6.1f times the bound\n", c->model, c->what,
@@ -488,6 +515,59 @@ static void test_mutations(void **state)
             fail_msg("%s: %s moves the logits by only %g of their deviation", c->model, c->what,
                      distance);
     }
+}
+
+/* The details that an architecture can get wrong, if it has a tensor for the slot. */
+typedef struct detail {
+    toy_mutation mutation;
+    const char *key; /* whose doubling is the same mutation, or NULL */
+    cr_slot slot;
+} detail;
+
+static const detail details[] = {
+    { TOY_EPS, NULL, CR_SLOT_OUTPUT_NORM },    { TOY_ROPE_BASE, NULL, CR_SLOT_Q },
+    { TOY_ROPE_PAIRS, NULL, CR_SLOT_Q },       { TOY_ATTN_SCALE, "attention.scale", CR_SLOT_Q },
+    { TOY_QK_SWAPPED, NULL, CR_SLOT_Q },       { TOY_NO_BIAS, NULL, CR_SLOT_Q_BIAS },
+    { TOY_QK_NORM, NULL, CR_SLOT_Q_NORM },     { TOY_POST_NORM, NULL, CR_SLOT_FFN_POST_NORM },
+    { TOY_GATE_UP, NULL, CR_SLOT_GATE },       { TOY_TAPS, NULL, CR_SLOT_CONV_TAPS },
+    { TOY_ROUTER, NULL, CR_SLOT_ROUTER },      { TOY_GATING, NULL, CR_SLOT_ROUTER },
+    { TOY_EXPERT_NORM, NULL, CR_SLOT_ROUTER },
+};
+
+static bool has_slot(const cr_arch *arch, cr_slot slot)
+{
+    for (size_t i = 0; i < arch->n_rules; i++)
+        if (arch->rules[i].slot == slot)
+            return true;
+    return false;
+}
+
+static bool is_mutated(const cr_arch *arch, const detail *d)
+{
+    for (size_t i = 0; i < sizeof mutation_cases / sizeof mutation_cases[0]; i++) {
+        const mutation_case *c = &mutation_cases[i];
+        bool is_same = c->mutation == d->mutation ||
+                       (d->key && c->mutation == TOY_KEY && strcmp(c->what, d->key) == 0);
+        if (is_same && strcmp(read_spec(find_model(c->model)).arch, arch->name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Every line of arch.def has its rows in mutation_cases. */
+static void test_mutations_are_complete(void **state)
+{
+    (void)state;
+    static const cr_arch *const all[] = {
+#define ARCH(symbol) &symbol,
+#include "arch/arch.def"
+#undef ARCH
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        for (size_t k = 0; k < sizeof details / sizeof details[0]; k++)
+            if (has_slot(all[i], details[k].slot) && !is_mutated(all[i], &details[k]))
+                fail_msg("%s: mutation_cases has no row with mutation %d", all[i]->name,
+                         (int)details[k].mutation);
 }
 
 /* ---- the same bits ----------------------------------------------------------------------- */
@@ -730,12 +810,19 @@ static int unload(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference),        cmocka_unit_test(test_mutations),
-        cmocka_unit_test(test_same_types),       cmocka_unit_test(test_same_llama_float),
-        cmocka_unit_test(test_same_llama_mixed), cmocka_unit_test(test_same_llama_tied),
-        cmocka_unit_test(test_same_olmo2),       cmocka_unit_test(test_same_gemma),
-        cmocka_unit_test(test_same_lfm2_float),  cmocka_unit_test(test_same_lfm2_taps),
-        cmocka_unit_test(test_same_lfm2_mixed),  cmocka_unit_test(test_same_experts),
+        cmocka_unit_test(test_reference),
+        cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_mutations_are_complete),
+        cmocka_unit_test(test_same_types),
+        cmocka_unit_test(test_same_llama_float),
+        cmocka_unit_test(test_same_llama_mixed),
+        cmocka_unit_test(test_same_llama_tied),
+        cmocka_unit_test(test_same_olmo2),
+        cmocka_unit_test(test_same_gemma),
+        cmocka_unit_test(test_same_lfm2_float),
+        cmocka_unit_test(test_same_lfm2_taps),
+        cmocka_unit_test(test_same_lfm2_mixed),
+        cmocka_unit_test(test_same_experts),
         cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests_name("golden/toy", tests, load, unload);

@@ -393,6 +393,7 @@ static const char *exchanged(const toy *t, const char *name)
         { TOY_QK_SWAPPED, "attn_q", "attn_k" },
         { TOY_GATE_UP, "ffn_gate", "ffn_up" },
         { TOY_GATE_UP, "ffn_gate_exps", "ffn_up_exps" },
+        { TOY_GATE_UP, "ffn_gate_shexp", "ffn_up_shexp" },
         { TOY_QK_NORM, "attn_q_norm", "attn_k_norm" },
         { TOY_POST_NORM, "post_attention_norm", "post_ffw_norm" },
     };
