@@ -585,8 +585,9 @@ static void list_tensors(toy *t)
 typedef struct keys {
     gguf_build *out;
     const char *arch;
-    const char *doubled;    /* or NULL */
-    const toy_key *changed; /* or NULL */
+    const char *doubled; /* or NULL */
+    const toy_key *changed;
+    size_t n_changed;
     uint64_t n;
 } keys;
 
@@ -596,12 +597,16 @@ static const char *full(const keys *k, char name[MAX_NAME], const char *key)
     return name;
 }
 
-/* Whether the key of this full name is the one that a test changes: it is written at the end. */
+/* Whether the key of this full name is one that a test changes: those are written at the end. */
 static bool is_changed(const keys *k, const char *name)
 {
     char other[MAX_NAME];
-    return k->changed && (strcmp(name, k->changed->name) == 0 ||
-                          strcmp(name, full(k, other, k->changed->name)) == 0);
+    for (size_t i = 0; i < k->n_changed; i++) {
+        const char *changed = k->changed[i].name;
+        if (strcmp(name, changed) == 0 || strcmp(name, full(k, other, changed)) == 0)
+            return true;
+    }
+    return false;
 }
 
 static bool is_doubled(const keys *k, const char *key)
@@ -659,9 +664,8 @@ static bool key_array(keys *k, const char *name, uint32_t element, uint64_t n)
     return true;
 }
 
-static void key_changed(keys *k)
+static void key_changed(keys *k, const toy_key *c)
 {
-    const toy_key *c = k->changed;
     char name[MAX_NAME];
     bool is_whole = strncmp(c->name, "tokenizer.", 10) == 0 || strncmp(c->name, "general.", 8) == 0;
     snprintf(name, sizeof name, "%s%s%s", is_whole ? "" : k->arch, is_whole ? "" : ".", c->name);
@@ -672,6 +676,9 @@ static void key_changed(keys *k)
     case TOY_KEY_NUMBER:
         build_key_number(k->out, name, c->number > UINT32_MAX ? 10 : 4, c->number,
                          c->number > UINT32_MAX ? 8 : 4);
+        break;
+    case TOY_KEY_I32:
+        build_key_number(k->out, name, 5, c->number, 4);
         break;
     case TOY_KEY_FLOAT:
         build_key_number(k->out, name, 6, float_number(c->real), 4);
@@ -839,14 +846,14 @@ void toy_build(const toy_spec *spec, gguf_build *out)
     list_tensors(t);
 
     build_header(out, 3, t->n_tensors, 0);
-    keys k = { .out = out, .arch = spec->arch, .changed = spec->key };
+    keys k = { .out = out, .arch = spec->arch, .changed = spec->keys, .n_changed = spec->n_keys };
     if (spec->mutation == TOY_KEY)
         k.doubled = spec->detail;
     if (spec->mutation == TOY_ARCH)
         k.arch = spec->detail;
     write_keys(t, &k);
-    if (k.changed)
-        key_changed(&k);
+    for (size_t i = 0; i < spec->n_keys; i++)
+        key_changed(&k, &spec->keys[i]);
     build_patch(out, 16, k.n, 8); /* behind magic, version and the count of tensors */
 
     uint64_t offset = 0;

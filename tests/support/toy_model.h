@@ -54,6 +54,7 @@ typedef struct toy_key {
     enum {
         TOY_KEY_ABSENT,
         TOY_KEY_NUMBER,
+        TOY_KEY_I32,
         TOY_KEY_FLOAT,
         TOY_KEY_TEXT,
         TOY_KEY_NUMBERS, /* of i32, as many as `n`, each `number` */
@@ -95,8 +96,9 @@ typedef struct toy_spec {
     float expert_scale;
     bool expert_norm_off;
     toy_mutation mutation;
-    const char *detail; /* of the mutation */
-    const toy_key *key; /* in place of the one of that name, or besides the others; or NULL */
+    const char *detail;  /* of the mutation */
+    const toy_key *keys; /* in place of those of the same names, or besides them */
+    size_t n_keys;
 } toy_spec;
 
 /* Three layers (four for lfm2: convolutions and attention in turn), 256 wide, 4 heads over 2 kv heads

@@ -703,7 +703,8 @@ static void experts_are_refused(void **state)
 static void check_key(const toy_spec *base, const toy_key *key, const char *message)
 {
     toy_spec spec = *base;
-    spec.key = key;
+    spec.keys = key;
+    spec.n_keys = 1;
     gguf_build file;
     toy_build(&spec, &file);
     cera_engine *e = NULL;
