@@ -111,7 +111,7 @@ cera_status cr_keys_int_per_layer(const cr_keys *keys, const char *key, cr_need 
     cera_value value;
     if (!cr_gguf_find(keys->file, name.text, &value))
         return absent(keys, name.text, need);
-    if (value.type == CERA_VALUE_ARRAY && value.count < (uint64_t)n)
+    if (value.type == CERA_VALUE_ARRAY && value.count != (uint64_t)n)
         return cr_fail(keys->err, CERA_E_FORMAT, "%s: expected %d elements, found %llu", name.text,
                        n, (unsigned long long)value.count);
     for (int i = 0; i < n; i++) {
@@ -222,7 +222,7 @@ cera_status cr_keys_windows(const cr_keys *keys, int window, int period, cr_hpar
     cera_value pattern = { 0 };
     bool is_list =
         cr_gguf_find(keys->file, name.text, &pattern) && pattern.type == CERA_VALUE_ARRAY;
-    if (is_list && pattern.count < (uint64_t)hp->n_layer)
+    if (is_list && pattern.count != (uint64_t)hp->n_layer)
         return cr_fail(keys->err, CERA_E_FORMAT, "%s: expected %d elements, found %llu", name.text,
                        hp->n_layer, (unsigned long long)pattern.count);
     if (!is_list)

@@ -23,7 +23,7 @@ cera_status cr_keys_positive(const cr_keys *keys, const char *key, cr_need need,
 /* A finite number of at least 0; an absent key leaves *out alone. */
 cera_status cr_keys_not_negative(const cr_keys *keys, const char *key, float *out);
 
-/* A key that holds one integer for all layers, or an array with one for each of the first n. */
+/* A key that holds one integer for all layers, or an array with one for each of n. */
 cera_status cr_keys_int_per_layer(const cr_keys *keys, const char *key, cr_need need, int min,
                                   int max, int *out, int n);
 

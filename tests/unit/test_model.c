@@ -354,7 +354,8 @@ static void keys_that_are_wrong(void **state)
           "llama.block_count: expected 1 to 1024, found 4294967295" },
         { "llama", "llama.block_count", RETYPE, 6, CERA_E_FORMAT,
           "llama.block_count: expected an integer" },
-        { "llama", "llama.block_count", SET, 1, CERA_OK, "" }, /* the rest is unused */
+        { "llama", "llama.block_count", SET, 1, CERA_E_FORMAT,
+          "llama.attention.head_count_kv: expected 1 elements, found 2" },
         { "llama", "llama.block_count", SET, 3, CERA_E_FORMAT,
           "llama.attention.head_count_kv: expected 3 elements, found 2" },
         { "llama", "llama.context_length", RENAME, 0, CERA_E_FORMAT, "llama.context_length" },
