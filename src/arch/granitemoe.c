@@ -18,11 +18,7 @@ static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
     CR_TRY(cr_keys_routed_decoder(keys, 1, CR_OPTIONAL, hp));
     CR_TRY(cr_keys_int(keys, "expert_shared_feed_forward_length", CR_OPTIONAL, 0, CR_MAX_WIDTH,
                        &hp->n_ff_shared));
-    CR_TRY(cr_keys_positive(keys, "embedding_scale", CR_OPTIONAL, &hp->embed_scale));
-    CR_TRY(cr_keys_positive(keys, "residual_scale", CR_OPTIONAL, &hp->residual_scale));
-    CR_TRY(cr_keys_positive(keys, "attention.scale", CR_OPTIONAL, &hp->attn_scale));
-    CR_TRY(cr_keys_positive(keys, "logit_scale", CR_REQUIRED, &hp->logit_scale));
-    hp->logit_scale = 1.0f / hp->logit_scale;
+    CR_TRY(cr_keys_scales(keys, CR_REQUIRED, hp));
 
     CR_TRY(cr_keys_rope(keys, CR_ROPE_PAIRS, 10000.0f, &hp->rope));
     CR_TRY(cr_keys_refuse_number(keys, "rope.scaling.finetuned", 1));

@@ -1,7 +1,7 @@
 /* The graph: what a model computes, as a list of coarse ops with their tensors bound.
  *
- *     EMBED -> [ NORM_QKV -> ATTEND -> RESIDUAL | CONV_IN -> RESIDUAL ]
- *              [ NORM_GATE_UP -> RESIDUAL | MOE_ROUTE -> MOE_GATE_UP -> MOE_DOWN ]
+ *     EMBED -> [ NORM_QKV -> ATTEND | CONV_IN | SSM_IN -> SSM_SCAN ] -> RESIDUAL
+ *           -> [ NORM_GATE_UP -> RESIDUAL | MOE_ROUTE -> MOE_GATE_UP -> MOE_DOWN ]
  *              ... per layer ...  -> HEAD
  *
  * A graph says nothing about how many rows a batch has or which device computes it. model/block.c
@@ -42,7 +42,8 @@ typedef struct cr_proj {
     const cr_weight *bias;
 } cr_proj;
 
-/* y = x / sqrt(mean(x^2) + eps) * weight */
+/* y = x / sqrt(mean(x^2) + eps) * weight. A weight of several rows has one for each group of n_cols
+ * values, which are normalised on their own. */
 typedef struct cr_norm {
     const cr_weight *weight; /* NULL: no norm, where an op allows that */
     float eps;
@@ -63,6 +64,25 @@ enum { CR_MAX_ROPES = 2 }; /* of a model: layers may differ */
 typedef struct cr_heads {
     int n_head, n_head_kv, head_dim;
 } cr_heads;
+
+/* The shape of a state-space mixer (Mamba-2). Its channels stand in heads of n_inner / n_head; each
+ * channel has n_state numbers of state. Head h reads the b and c of group h / (n_head / n_group). */
+typedef struct cr_ssm {
+    int n_inner, n_head, n_group, n_state;
+} cr_ssm;
+
+/* How many channels x, b and c have together. */
+static inline size_t cr_ssm_conv_width(const cr_ssm *ssm)
+{
+    return (size_t)ssm->n_inner + 2 * (size_t)ssm->n_group * (size_t)ssm->n_state;
+}
+
+/* What the input projection gives for a token: z [n_inner], x [n_inner], b and c [n_group][n_state],
+ * step [n_head]. */
+static inline size_t cr_ssm_in_width(const cr_ssm *ssm)
+{
+    return (size_t)ssm->n_inner + cr_ssm_conv_width(ssm) + (size_t)ssm->n_head;
+}
 
 /* What multiplies `up`: SILU: v / (1 + exp(-v)).  GELU: v / (1 + exp(-2 t)), where
  * t = sqrt(2 / pi) (v + 0.044715 v^3); that is v / 2 (1 + tanh t). */
@@ -117,9 +137,23 @@ typedef struct cr_op {
             int state;             /* index into graph->states */
         } conv;
         struct {
+            cr_ssm shape;
+            cr_norm norm;
+            cr_proj in;
+            const cr_weight *taps;      /* [cr_ssm_conv_width][n_taps], the newest last */
+            const cr_weight *taps_bias; /* or NULL */
+            int state;                  /* index into graph->states: of the convolution */
+        } ssm_in;
+        struct {
+            cr_ssm shape;
+            const cr_weight *step_bias, *decay, *skip; /* [n_head] */
+            int state; /* index into graph->states: of the recurrence */
+        } ssm_scan;
+        struct {
+            cr_norm in_norm; /* or none */
             cr_proj proj;
             cr_norm norm; /* of the whole row, which waits in `mid`; or none */
-            float scale;  /* out += scale * norm(proj(in)) */
+            float scale;  /* out += scale * norm(proj(in_norm(in))) */
         } residual;
         struct {
             cr_norm norm; /* or none */

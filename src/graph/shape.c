@@ -74,6 +74,45 @@ static cera_status check_conv(const checker *c, size_t in, size_t out)
                 c->graph->states[c->op->u.conv.state].n);
 }
 
+static cera_status check_ssm_in(const checker *c, size_t in, size_t out)
+{
+    const cr_ssm *ssm = &c->op->u.ssm_in.shape;
+    const cr_weight *taps = c->op->u.ssm_in.taps, *bias = c->op->u.ssm_in.taps_bias;
+    size_t n = cr_ssm_conv_width(ssm);
+    CR_TRY(want(c, "parts", cr_ssm_in_width(ssm), out));
+    CR_TRY(want_norm(c, &c->op->u.ssm_in.norm, in));
+    CR_TRY(want_proj(c, &c->op->u.ssm_in.in, out, in));
+    CR_TRY(want(c, taps->name, n, taps->n_rows));
+    if (bias)
+        CR_TRY(want(c, bias->name, n, bias->n_cols));
+    return want(c, "state", (taps->n_cols - 1) * n, c->graph->states[c->op->u.ssm_in.state].n);
+}
+
+static cera_status check_ssm_scan(const checker *c, size_t in, size_t out)
+{
+    const cr_ssm *ssm = &c->op->u.ssm_scan.shape;
+    const cr_weight *of_heads[] = { c->op->u.ssm_scan.step_bias, c->op->u.ssm_scan.decay,
+                                    c->op->u.ssm_scan.skip };
+    CR_TRY(want(c, "parts", cr_ssm_in_width(ssm), in));
+    CR_TRY(want(c, "channels", (size_t)ssm->n_inner, out));
+    for (size_t i = 0; i < CR_COUNT(of_heads); i++)
+        CR_TRY(want(c, of_heads[i]->name, (size_t)ssm->n_head,
+                    of_heads[i]->n_rows * of_heads[i]->n_cols));
+    return want(c, "state", out * (size_t)ssm->n_state,
+                c->graph->states[c->op->u.ssm_scan.state].n);
+}
+
+static cera_status check_residual(const checker *c, size_t in, size_t out)
+{
+    const cr_weight *in_norm = c->op->u.residual.in_norm.weight;
+    if (in_norm)
+        CR_TRY(want(c, in_norm->name, in, in_norm->n_rows * in_norm->n_cols));
+    CR_TRY(want_norm_or_none(c, &c->op->u.residual.norm, out));
+    if (c->op->u.residual.norm.weight)
+        CR_TRY(want(c, "projection", out, width(c, c->op->mid)));
+    return want_proj(c, &c->op->u.residual.proj, out, in);
+}
+
 static cera_status check_moe_route(const checker *c, size_t in, size_t out)
 {
     const cr_routing *routing = &c->op->u.moe_route.routing;
@@ -126,11 +165,12 @@ static cera_status check_op(const checker *c)
         return want(c, "heads", in, out);
     case CR_OP_CONV_IN:
         return check_conv(c, in, out);
+    case CR_OP_SSM_IN:
+        return check_ssm_in(c, in, out);
+    case CR_OP_SSM_SCAN:
+        return check_ssm_scan(c, in, out);
     case CR_OP_RESIDUAL:
-        CR_TRY(want_norm_or_none(c, &op->u.residual.norm, out));
-        if (op->u.residual.norm.weight)
-            CR_TRY(want(c, "projection", out, width(c, op->mid)));
-        return want_proj(c, &op->u.residual.proj, out, in);
+        return check_residual(c, in, out);
     case CR_OP_NORM_GATE_UP:
         CR_TRY(want_norm_or_none(c, &op->u.gate_up.norm, in));
         CR_TRY(want_proj(c, &op->u.gate_up.gate, out, in));

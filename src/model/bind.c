@@ -42,6 +42,18 @@ static uint64_t dim_value(const cr_hparams *hp, cr_dim dim, int layer)
         return 2 * (uint64_t)hp->n_ff;
     case CR_DIM_TAPS:
         return (uint64_t)hp->n_taps;
+    case CR_DIM_SSM_IN:
+        return cr_ssm_in_width(&hp->ssm);
+    case CR_DIM_SSM_CONV:
+        return cr_ssm_conv_width(&hp->ssm);
+    case CR_DIM_SSM_INNER:
+        return (uint64_t)hp->ssm.n_inner;
+    case CR_DIM_SSM_HEADS:
+        return (uint64_t)hp->ssm.n_head;
+    case CR_DIM_SSM_GROUPS:
+        return (uint64_t)hp->ssm.n_group;
+    case CR_DIM_SSM_GROUP:
+        return (uint64_t)(hp->ssm.n_inner / hp->ssm.n_group);
     case CR_DIM_ROPE_HALF:
         return (uint64_t)hp->rope.n_dims / 2;
     case CR_DIM_EXPERTS:
@@ -150,13 +162,18 @@ static cera_status bind_rule(const binder *b, const cr_rule *rule, int layer,
 
 static bool applies(const binder *b, const cr_rule *rule, int layer)
 {
+    static const cr_where where[] = {
+        [CR_MIXER_ATTENTION] = CR_IN_ATTENTION,
+        [CR_MIXER_CONV] = CR_IN_CONV,
+        [CR_MIXER_SSM] = CR_IN_SSM,
+    };
     if (rule->where == CR_IN_EVERY_LAYER)
         return true;
     cr_layer recipe;
     b->arch->layer(b->hp, layer, &recipe);
     if (rule->where == CR_IN_SHARED)
         return recipe.routed && b->hp->n_ff_shared > 0;
-    return rule->where == (recipe.mixer == CR_MIXER_ATTENTION ? CR_IN_ATTENTION : CR_IN_CONV) ||
+    return rule->where == where[recipe.mixer] ||
            rule->where == (recipe.routed ? CR_IN_ROUTED : CR_IN_DENSE);
 }
 

@@ -11,9 +11,10 @@ typedef struct lowering {
     /* Values that all have: the residual stream, queries, the mixer's output. */
     int residual, query, mixed;
     /* Those that the first layer in need of one makes: a convolution's output; keys, and what joins
-     * the residual stream, where a norm of the whole row comes first; a gated feed-forward, that of
-     * the shared expert, those of a row's own experts, and what chooses these. */
-    int conv, key, joining, gated, shared, parts, logits, route;
+     * the residual stream, where a norm of the whole row comes first; a state space's input and
+     * output; a gated feed-forward, that of the shared expert, those of a row's own experts, and
+     * what chooses these. */
+    int conv, key, joining, projected, scanned, gated, shared, parts, logits, route;
     int rope, rope_local; /* the graph's ropes for those of the hyper-parameters */
     int n_context;        /* positions of a session */
 } lowering;
@@ -47,8 +48,8 @@ static int value_once(lowering *l, int *value, const char *name, size_t width)
 }
 
 /* residual += scale * post_norm(weight in) */
-static void lower_residual(lowering *l, int i, int in, cr_proj projection,
-                           const cr_weight *post_norm)
+static cr_op *lower_residual(lowering *l, int i, int in, cr_proj projection,
+                             const cr_weight *post_norm)
 {
     cr_op *op = cr_graph_op(l->graph, CR_OP_RESIDUAL, i, in, l->residual);
     op->u.residual.proj = projection;
@@ -56,6 +57,7 @@ static void lower_residual(lowering *l, int i, int in, cr_proj projection,
     op->u.residual.scale = l->hp->residual_scale;
     if (post_norm)
         cr_graph_mid(l->graph, op, value_once(l, &l->joining, "joining", l->graph->n_embd));
+    return op;
 }
 
 static void lower_attention(lowering *l, int i, const cr_layer *layer)
@@ -109,6 +111,63 @@ static void lower_conv(lowering *l, int i)
     op->u.conv.state = cr_graph_state(l->graph, n_state);
 
     lower_residual(l, i, conv, proj(w[CR_SLOT_CONV_OUT], NULL), w[CR_SLOT_MIXER_POST_NORM]);
+}
+
+/* A state decays: it is multiplied by exp(step * decay), where the step is positive. */
+static cera_status check_decay(const cr_weight *decay, cera_error *err)
+{
+    for (size_t i = 0; i < decay->n_rows; i++) {
+        float rate = cr_weight_f32(decay)[i];
+        if (!isfinite(rate) || rate > 0)
+            return cr_fail(err, CERA_E_FORMAT,
+                           "%s: expected finite numbers that are not positive, found %g at %zu",
+                           decay->name, (double)rate, i);
+    }
+    return CERA_OK;
+}
+
+static cera_status lower_ssm(lowering *l, int i, cera_error *err)
+{
+    const cr_weight *const *w = l->tensors->layer[i];
+    const cr_ssm *ssm = &l->hp->ssm;
+    size_t n_inner = (size_t)ssm->n_inner, n_past = (size_t)l->hp->n_taps - 1;
+    int projected = value_once(l, &l->projected, "projected", cr_ssm_in_width(ssm));
+    int scanned = value_once(l, &l->scanned, "scanned", n_inner);
+    CR_TRY(check_decay(w[CR_SLOT_SSM_DECAY], err));
+
+    cr_op *op = cr_graph_op(l->graph, CR_OP_SSM_IN, i, l->residual, projected);
+    op->u.ssm_in.shape = *ssm;
+    op->u.ssm_in.norm = norm(l, w[CR_SLOT_MIXER_NORM]);
+    op->u.ssm_in.in = proj(w[CR_SLOT_SSM_IN], NULL);
+    op->u.ssm_in.taps = w[CR_SLOT_SSM_TAPS];
+    op->u.ssm_in.taps_bias = w[CR_SLOT_SSM_TAPS_BIAS];
+    op->u.ssm_in.state = cr_graph_state(l->graph, n_past * cr_ssm_conv_width(ssm));
+
+    op = cr_graph_op(l->graph, CR_OP_SSM_SCAN, i, projected, scanned);
+    op->u.ssm_scan.shape = *ssm;
+    op->u.ssm_scan.step_bias = w[CR_SLOT_SSM_STEP_BIAS];
+    op->u.ssm_scan.decay = w[CR_SLOT_SSM_DECAY];
+    op->u.ssm_scan.skip = w[CR_SLOT_SSM_SKIP];
+    op->u.ssm_scan.state = cr_graph_state(l->graph, n_inner * (size_t)ssm->n_state);
+
+    op = lower_residual(l, i, scanned, proj(w[CR_SLOT_SSM_OUT], NULL), w[CR_SLOT_MIXER_POST_NORM]);
+    op->u.residual.in_norm = norm(l, w[CR_SLOT_SSM_NORM]);
+    return CERA_OK;
+}
+
+static cera_status lower_mixer(lowering *l, int i, const cr_layer *layer, cera_error *err)
+{
+    switch (layer->mixer) {
+    case CR_MIXER_ATTENTION:
+        lower_attention(l, i, layer);
+        break;
+    case CR_MIXER_CONV:
+        lower_conv(l, i);
+        break;
+    case CR_MIXER_SSM:
+        return lower_ssm(l, i, err);
+    }
+    return CERA_OK;
 }
 
 /* The experts that each row uses, up to what they add to the residual stream. */
@@ -258,20 +317,21 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
     lowering l = {
         .arch = arch, .hp = hp, .tensors = tensors, .graph = &graph, .n_context = n_context
     };
-    l.conv = l.key = l.joining = l.rope = l.rope_local = -1;
+    l.conv = l.key = l.joining = l.projected = l.scanned = l.rope = l.rope_local = -1;
     l.gated = l.shared = l.parts = l.logits = l.route = -1;
     cr_graph_limits limits = {
         .n_ops = 2 + 8 * hp->n_layer,
-        .n_values = 11,
+        .n_values = 13,
         .n_caches = hp->n_layer,
-        .n_states = hp->n_layer,
+        .n_states = 2 * hp->n_layer,
     };
     if (!cr_graph_init(&graph, arena, &limits))
         return cr_fail_nomem(err, 0, "the graph");
     graph.n_vocab = (size_t)hp->n_vocab;
     graph.n_embd = (size_t)hp->n_embd;
     CR_TRY(check_long_rope(&l, err));
-    CR_TRY(make_rope(&l, &hp->rope, rope_factors(&l, n_context), arena, &l.rope, err));
+    if (hp->rope.n_dims > 0)
+        CR_TRY(make_rope(&l, &hp->rope, rope_factors(&l, n_context), arena, &l.rope, err));
     if (hp->rope_local.n_dims > 0)
         CR_TRY(make_rope(&l, &hp->rope_local, NULL, arena, &l.rope_local, err));
 
@@ -287,11 +347,9 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
     for (int i = 0; i < hp->n_layer; i++) {
         cr_layer layer = { 0 };
         arch->layer(hp, i, &layer);
-        if (layer.mixer == CR_MIXER_ATTENTION)
-            lower_attention(&l, i, &layer);
-        else
-            lower_conv(&l, i);
-        lower_ffn(&l, i, &layer);
+        CR_TRY(lower_mixer(&l, i, &layer, err));
+        if (hp->n_ff > 0)
+            lower_ffn(&l, i, &layer);
     }
 
     const cr_weight *output = tensors->global[CR_SLOT_OUTPUT];

@@ -3,7 +3,8 @@
  *     x -> norm -> mixer -> norm -> + -> norm -> feed-forward -> norm -> + ->
  *     '----------------------------'   '-------------------------------'
  *
- * Most architectures have the norms before, some those after, some both.
+ * Most architectures have the norms before, some those after, some both. Without a feed-forward width a
+ * layer is its mixer.
  *
  * An architecture says which tensors exist (rules) and which mixer a layer has (recipe); this module
  * binds the tensors and lowers layers to ops. */
@@ -38,6 +39,14 @@ typedef enum cr_slot {
     CR_SLOT_CONV_IN,
     CR_SLOT_CONV_TAPS,
     CR_SLOT_CONV_OUT,
+    CR_SLOT_SSM_IN,
+    CR_SLOT_SSM_TAPS,
+    CR_SLOT_SSM_TAPS_BIAS,
+    CR_SLOT_SSM_STEP_BIAS,
+    CR_SLOT_SSM_DECAY,
+    CR_SLOT_SSM_SKIP,
+    CR_SLOT_SSM_NORM,
+    CR_SLOT_SSM_OUT,
     CR_SLOT_MIXER_POST_NORM,
     CR_SLOT_FFN_NORM,
     CR_SLOT_GATE, /* of a dense layer, or of the expert that all rows share */
@@ -69,13 +78,19 @@ typedef enum cr_dim {
     CR_DIM_QKV,  /* Q + 2 KV */
     CR_DIM_2_FF,
     CR_DIM_TAPS,
-    CR_DIM_ROPE_HALF, /* rope.n_dims / 2 */
+    CR_DIM_SSM_IN,     /* cr_ssm_in_width */
+    CR_DIM_SSM_CONV,   /* cr_ssm_conv_width */
+    CR_DIM_SSM_INNER,  /* ssm.n_inner */
+    CR_DIM_SSM_HEADS,  /* ssm.n_head */
+    CR_DIM_SSM_GROUPS, /* ssm.n_group */
+    CR_DIM_SSM_GROUP,  /* channels of a group: INNER / GROUPS */
+    CR_DIM_ROPE_HALF,  /* rope.n_dims / 2 */
     CR_DIM_EXPERTS,
     CR_DIM_FF_EXPERT,
     CR_DIM_FF_SHARED,
 } cr_dim;
 
-typedef enum cr_mixer { CR_MIXER_ATTENTION, CR_MIXER_CONV } cr_mixer;
+typedef enum cr_mixer { CR_MIXER_ATTENTION, CR_MIXER_CONV, CR_MIXER_SSM } cr_mixer;
 
 /* Where a rule applies. */
 typedef enum cr_where {
@@ -83,6 +98,7 @@ typedef enum cr_where {
     CR_IN_EVERY_LAYER,
     CR_IN_ATTENTION, /* layers whose mixer that is */
     CR_IN_CONV,
+    CR_IN_SSM,
     CR_IN_DENSE,  /* layers whose feed-forward that is */
     CR_IN_ROUTED, /* or that */
     CR_IN_SHARED, /* routed layers of a model with a shared expert */

@@ -14,6 +14,8 @@ enum {
     CR_MAX_CONTEXT = 1 << 26,
     CR_MAX_TAPS = 16,
     CR_MAX_EXPERTS = 1 << 10,
+    CR_MAX_STATE = 1 << 12,            /* of a channel of a state space */
+    CR_MAX_RECURRENT_FLOATS = 1 << 28, /* of all state spaces, for a sequence */
 };
 
 /* How a model reaches beyond the context that it was first trained for. LINEAR: positions are divided
@@ -48,6 +50,7 @@ typedef struct cr_hparams {
     int n_vocab;                  /* rows of the embedding table */
     int n_context;                /* that the model was trained for */
     int n_taps;                   /* of the short convolution; 0: none */
+    cr_ssm ssm;                   /* all 0: none */
     /* Routed feed-forward, in the layers after the first n_layer_dense. */
     cr_routing routing; /* n_expert 0: there is none */
     int n_layer_dense;

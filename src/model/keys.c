@@ -76,6 +76,12 @@ cera_status cr_keys_int(const cr_keys *keys, const char *key, cr_need need, int 
     return integer_in(keys, name.text, &value, min, max, out);
 }
 
+cera_status cr_keys_bool(const cr_keys *keys, const char *key, cr_need need, bool *out)
+{
+    full_key name = join(keys, key);
+    return cr_gguf_get_bool(keys->file, name.text, need, out, keys->err);
+}
+
 cera_status cr_keys_positive(const cr_keys *keys, const char *key, cr_need need, float *out)
 {
     full_key name = join(keys, key);
@@ -279,21 +285,63 @@ static cera_status read_vocab(const cr_keys *keys, cr_hparams *hp)
                    keys->prefix, n_key, hp->n_vocab);
 }
 
+cera_status cr_keys_model(const cr_keys *keys, cr_hparams *hp)
+{
+    CR_TRY(cr_keys_int(keys, "block_count", CR_REQUIRED, 1, CR_MAX_LAYERS, &hp->n_layer));
+    CR_TRY(cr_keys_int(keys, "context_length", CR_REQUIRED, 1, CR_MAX_CONTEXT, &hp->n_context));
+    CR_TRY(cr_keys_int(keys, "embedding_length", CR_REQUIRED, 1, CR_MAX_WIDTH, &hp->n_embd));
+    CR_TRY(cr_keys_refuse_number(keys, "embedding_length_out", hp->n_embd));
+    CR_TRY(read_vocab(keys, hp));
+    CR_TRY(cr_keys_positive(keys, "attention.layer_norm_rms_epsilon", CR_REQUIRED, &hp->norm_eps));
+    hp->embed_scale = hp->residual_scale = hp->logit_scale = 1.0f;
+    return CERA_OK;
+}
+
+cera_status cr_keys_scales(const cr_keys *keys, cr_need logit_scale, cr_hparams *hp)
+{
+    CR_TRY(cr_keys_positive(keys, "embedding_scale", CR_OPTIONAL, &hp->embed_scale));
+    CR_TRY(cr_keys_positive(keys, "residual_scale", CR_OPTIONAL, &hp->residual_scale));
+    CR_TRY(cr_keys_positive(keys, "attention.scale", CR_OPTIONAL, &hp->attn_scale));
+    CR_TRY(cr_keys_positive(keys, "logit_scale", logit_scale, &hp->logit_scale));
+    hp->logit_scale = 1.0f / hp->logit_scale; /* the file has a divisor */
+    return CERA_OK;
+}
+
+static cera_status want_divisor(const cr_keys *keys, const char *key, int found, const char *of,
+                                int whole)
+{
+    if (whole % found == 0)
+        return CERA_OK;
+    return cr_fail(keys->err, CERA_E_FORMAT, "%s.%s: expected a divisor of %d %s, found %d",
+                   keys->prefix, key, whole, of, found);
+}
+
+cera_status cr_keys_ssm(const cr_keys *keys, cr_hparams *hp)
+{
+    cr_ssm *ssm = &hp->ssm;
+    CR_TRY(cr_keys_int(keys, "ssm.conv_kernel", CR_REQUIRED, 2, CR_MAX_TAPS, &hp->n_taps));
+    CR_TRY(cr_keys_int(keys, "ssm.inner_size", CR_REQUIRED, 1, CR_MAX_WIDTH, &ssm->n_inner));
+    CR_TRY(cr_keys_int(keys, "ssm.state_size", CR_REQUIRED, 1, CR_MAX_STATE, &ssm->n_state));
+    CR_TRY(cr_keys_int(keys, "ssm.time_step_rank", CR_REQUIRED, 1, CR_MAX_HEADS, &ssm->n_head));
+    CR_TRY(cr_keys_int(keys, "ssm.group_count", CR_REQUIRED, 1, CR_MAX_HEADS, &ssm->n_group));
+    CR_TRY(want_divisor(keys, "ssm.time_step_rank", ssm->n_head, "channels", ssm->n_inner));
+    CR_TRY(want_divisor(keys, "ssm.group_count", ssm->n_group, "heads", ssm->n_head));
+    int64_t n = (int64_t)ssm->n_inner * ssm->n_state * hp->n_layer;
+    if (n <= CR_MAX_RECURRENT_FLOATS)
+        return CERA_OK;
+    return cr_fail(keys->err, CERA_E_LIMIT,
+                   "%s.ssm.state_size: %d channels in %d layers: at most %d numbers, found %lld",
+                   keys->prefix, ssm->n_inner, hp->n_layer, CR_MAX_RECURRENT_FLOATS, (long long)n);
+}
+
 static cera_status read_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp)
 {
     CR_TRY(cr_keys_refuse_number(keys, "attention.causal", 1));
     CR_TRY(cr_keys_refuse_number(keys, "attention.clamp_kqv", 0));
 
-    CR_TRY(cr_keys_int(keys, "block_count", CR_REQUIRED, 1, CR_MAX_LAYERS, &hp->n_layer));
-    CR_TRY(cr_keys_int(keys, "context_length", CR_REQUIRED, 1, CR_MAX_CONTEXT, &hp->n_context));
-    CR_TRY(cr_keys_int(keys, "embedding_length", CR_REQUIRED, 1, CR_MAX_WIDTH, &hp->n_embd));
-    CR_TRY(cr_keys_refuse_number(keys, "embedding_length_out", hp->n_embd));
+    CR_TRY(cr_keys_model(keys, hp));
     CR_TRY(cr_keys_int(keys, "feed_forward_length", CR_REQUIRED, 1, CR_MAX_WIDTH, &hp->n_ff));
     CR_TRY(read_heads(keys, min_head_kv, hp));
-    CR_TRY(read_vocab(keys, hp));
-    CR_TRY(cr_keys_positive(keys, "attention.layer_norm_rms_epsilon", CR_REQUIRED, &hp->norm_eps));
-
-    hp->embed_scale = hp->residual_scale = hp->logit_scale = 1.0f;
     hp->attn_scale = 1.0f / sqrtf((float)hp->head_dim);
 
     hp->rope.n_context_first = hp->n_context;
@@ -344,8 +392,7 @@ cera_status cr_keys_routed_decoder(const cr_keys *keys, int min_head_kv, cr_need
                        &hp->n_layer_dense));
     CR_TRY(read_gating(keys, &r->gating));
     r->normalized = true;
-    full_key norm = join(keys, "expert_weights_norm");
-    CR_TRY(cr_gguf_get_bool(keys->file, norm.text, CR_OPTIONAL, &r->normalized, keys->err));
+    CR_TRY(cr_keys_bool(keys, "expert_weights_norm", CR_OPTIONAL, &r->normalized));
     r->scale = 1.0f;
     CR_TRY(cr_keys_positive(keys, "expert_weights_scale", CR_OPTIONAL, &r->scale));
     return cr_keys_refuse_number(keys, "expert_group_count", 0);

@@ -17,6 +17,8 @@ typedef struct cr_keys {
 /* An integer in [min, max]. An absent optional key leaves *out alone. */
 cera_status cr_keys_int(const cr_keys *keys, const char *key, cr_need need, int min, int max,
                         int *out);
+/* True or false. */
+cera_status cr_keys_bool(const cr_keys *keys, const char *key, cr_need need, bool *out);
 /* A finite number above 0. */
 cera_status cr_keys_positive(const cr_keys *keys, const char *key, cr_need need, float *out);
 
@@ -48,6 +50,15 @@ cera_status cr_keys_decoder(const cr_keys *keys, int min_head_kv, cr_hparams *hp
  * hp->routing.gating is that of files that do not say. A shared expert is left to the caller. */
 cera_status cr_keys_routed_decoder(const cr_keys *keys, int min_head_kv, cr_need need,
                                    cr_hparams *hp);
+
+/* The same for a model without attention and feed-forward: sizes, context, norm epsilon. */
+cera_status cr_keys_model(const cr_keys *keys, cr_hparams *hp);
+
+/* granite's four scales. */
+cera_status cr_keys_scales(const cr_keys *keys, cr_need logit_scale, cr_hparams *hp);
+
+/* The shape of a state-space mixer and the taps of its convolution; hp->n_layer is known. */
+cera_status cr_keys_ssm(const cr_keys *keys, cr_hparams *hp);
 
 /* Refuses a file that asks for something this architecture file does not do: the key may be absent
  * or have the neutral value. */

@@ -12,6 +12,7 @@ typedef enum content {
     BIAS,
     NORM,
     FACTORS,
+    DECAY,
 } content;
 
 typedef struct tensor {
@@ -31,12 +32,13 @@ enum { MAX_TENSORS = 8 + TOY_MAX_LAYERS * 20 };
 typedef struct recipe {
     const char *arch;
     const char *final_norm;
-    bool is_pairs;                               /* rotates neighbours, not halves */
-    enum { BIAS_NONE, BIAS_QKV, BIAS_ALL } bias; /* where toy_spec.bias puts them */
+    bool is_pairs; /* rotates neighbours, not halves */
+    enum { BIAS_NONE, BIAS_QKV, BIAS_ATTENTION, BIAS_ALL } bias; /* where toy_spec.bias puts them */
     enum { QK_NORM_NONE, QK_NORM_HEAD, QK_NORM_ROW } qk_norm;
     enum { NORMS_BEFORE, NORMS_AFTER, NORMS_BOTH } norms; /* of attention and feed-forward */
     bool fused;  /* q, k and v in one tensor, gate and up in one */
     bool select; /* experts are chosen with a bias */
+    bool ssm;    /* layers without attention are state spaces */
 } recipe;
 
 static const recipe recipes[] = {
@@ -54,6 +56,8 @@ static const recipe recipes[] = {
     { "qwen3moe", "output_norm", .qk_norm = QK_NORM_HEAD },
     { "lfm2moe", "token_embd_norm", .qk_norm = QK_NORM_HEAD, .select = true },
     { "granitemoe", "output_norm", .is_pairs = true, .bias = BIAS_ALL },
+    { "mamba2", "output_norm", .ssm = true },
+    { "granitehybrid", "output_norm", .is_pairs = true, .bias = BIAS_ATTENTION, .ssm = true },
 };
 
 static const recipe *find_recipe(const char *arch)
@@ -75,6 +79,7 @@ typedef struct toy {
 void toy_spec_init(toy_spec *spec, const char *arch, cr_type type)
 {
     bool has_conv = strncmp(find_recipe(arch)->arch, "lfm2", 4) == 0;
+    bool has_ssm = find_recipe(arch)->ssm;
     *spec = (toy_spec){
         .arch = arch,
         .type = type,
@@ -91,7 +96,19 @@ void toy_spec_init(toy_spec *spec, const char *arch, cr_type type)
         .rope_base = 10000.0f,
     };
     for (int i = 0; i < spec->n_layer; i++)
-        spec->n_head_kv[i] = has_conv && i % 2 == 0 ? 0 : 2;
+        spec->n_head_kv[i] = (has_conv || has_ssm) && i % 2 == 0 ? 0 : 2;
+    if (has_ssm) {
+        spec->n_taps = 4;
+        spec->ssm_inner = 512;
+        spec->ssm_state = 32;
+        spec->ssm_heads = 8;
+        spec->ssm_groups = 2;
+    }
+    if (strcmp(arch, "mamba2") == 0) {
+        spec->n_ff = spec->n_head = spec->head_dim = spec->rope_dims = 0;
+        spec->rope_base = 0;
+        memset(spec->n_head_kv, 0, sizeof spec->n_head_kv);
+    }
 }
 
 /* ---- numbers ----------------------------------------------------------------------------- */
@@ -221,11 +238,38 @@ static void make_block(uint8_t *block, cr_type type, int gain, numbers r, uint64
 
 /* ---- the tensors' data ------------------------------------------------------------------- */
 
+/* The channel whose numbers a mutation gives to channel i of x, b and c. */
+static uint64_t ssm_channel_source(const toy_spec *s, uint64_t i)
+{
+    uint64_t inner = (uint64_t)s->ssm_inner, n = (uint64_t)s->ssm_state;
+    uint64_t groups = (uint64_t)s->ssm_groups;
+    if (i < inner)
+        return i;
+    uint64_t part = (i - inner) / (groups * n), group = (i - inner) / n % groups,
+             k = (i - inner) % n;
+    if (s->mutation == TOY_SSM_PARTS)
+        part = 1 - part;
+    if (s->mutation == TOY_SSM_GROUPS)
+        group = groups - 1 - group;
+    return inner + (part * groups + group) * n + k;
+}
+
+/* The same for row i of the input projection: z, then x, b and c, then steps. */
+static uint64_t ssm_row_source(const toy_spec *s, uint64_t i)
+{
+    uint64_t inner = (uint64_t)s->ssm_inner;
+    uint64_t n_conv = inner + 2 * (uint64_t)(s->ssm_groups * s->ssm_state);
+    if (s->mutation == TOY_SSM_PARTS && i < 2 * inner)
+        return i < inner ? i + inner : i - inner;
+    return i < inner || i >= inner + n_conv ? i : inner + ssm_channel_source(s, i - inner);
+}
+
 /* The row of the right file that stands at `row` of a mutated one. */
 static uint64_t row_source(const toy *t, const tensor *x, uint64_t row)
 {
-    uint64_t dim = (uint64_t)t->spec->head_dim, head = row / dim, i = row % dim;
+    uint64_t dim = (uint64_t)t->spec->head_dim;
     if (t->spec->mutation == TOY_ROPE_PAIRS && x->is_rotated) {
+        uint64_t head = row / dim, i = row % dim;
         /* Whoever reads halves for neighbours sees at 2i what belongs at i, at 2i + 1 what belongs
          * at i + n/2. */
         uint64_t half = dim / 2;
@@ -240,6 +284,8 @@ static uint64_t row_source(const toy *t, const tensor *x, uint64_t row)
     }
     if (t->spec->mutation == TOY_ROUTER && strstr(x->name, "ffn_gate_inp"))
         return x->dims[1] - 1 - row;
+    if (strstr(x->name, "ssm_in"))
+        return ssm_row_source(t->spec, row);
     uint64_t n_q = (uint64_t)t->spec->n_head * dim, n_ff = (uint64_t)t->spec->n_ff;
     bool is_qkv = t->spec->mutation == TOY_QK_SWAPPED && strstr(x->name, "attn_qkv");
     if (is_qkv && row < 2 * n_q) /* as many keys as queries */
@@ -282,21 +328,30 @@ static void make_matrix(const toy *t, const tensor *x, int gain)
 static uint64_t vector_number(const toy *t, const tensor *x, numbers r, uint64_t i)
 {
     uint64_t n_taps = x->dims[0];
-    bool is_reversed = t->spec->mutation == TOY_TAPS && x->n_dims == 2;
+    bool is_reversed = t->spec->mutation == TOY_TAPS && x->content == FLOATS && x->n_dims == 2;
+    bool is_ssm_conv = strstr(x->name, "ssm_conv1d") != NULL;
+    uint64_t n_each = x->n_dims == 2 ? x->dims[0] : 1; /* numbers of a channel */
     uint64_t from = is_reversed     ? i / n_taps * n_taps + n_taps - 1 - i % n_taps
+                    : is_ssm_conv   ? ssm_channel_source(t->spec, i / n_each) * n_each + i % n_each
                     : x->is_rotated ? row_source(t, x, i)
                                     : i;
     uint64_t bits = number_at(r, from);
     bool is_half_scale = t->spec->mutation == TOY_ATTN_SCALE && strstr(x->name, "attn_q_norm");
+    bool is_named = t->spec->detail && strstr(x->name, t->spec->detail);
+    if (t->spec->mutation == TOY_ZERO && is_named)
+        return 0;
+    float factor = t->spec->mutation == TOY_DOUBLE && is_named ? 2.0f : 1.0f;
     switch (x->content) {
     case NORM:
         /* Twice the norm weight of the queries is twice the scale of the scores. */
         return float_number((0.5f + (float)(bits >> 41) * 0x1p-23f) *
-                            (is_half_scale ? 2.0f : 1.0f));
+                            (is_half_scale ? 2.0f : factor));
     case FACTORS:
         if (t->spec->mutation == TOY_NO_FACTORS)
             return float_number(1.0f);
         return float_number(1.0f + (float)(bits >> 56) / 32.0f);
+    case DECAY:
+        return float_number(-factor * (1.0f + (float)(bits >> 56) / 16.0f) / 16.0f);
     case BIAS:
         if (t->spec->mutation == TOY_NO_BIAS)
             return 0;
@@ -355,6 +410,8 @@ static const role roles[] = {
     { "ffn_gate_shexp", CR_TYPE_Q4_0, 0 },
     { "ffn_up_shexp", CR_TYPE_F16, 0 },
     { "ffn_down_shexp", CR_TYPE_Q6_K, 0 },
+    { "ssm_in", CR_TYPE_Q8_0, 0 },
+    { "ssm_out", CR_TYPE_Q4_0, 0 },
 };
 
 static const role *find_role(const char *name)
@@ -365,13 +422,13 @@ static const role *find_role(const char *name)
     abort();
 }
 
-/* layer -1: no layer. */
+/* layer -1: no layer. An empty tail: the name ends before it. */
 static void set_name(char name[MAX_NAME], const char *part, const char *tail, int layer)
 {
     if (layer < 0)
         snprintf(name, MAX_NAME, "%s.%s", part, tail);
     else
-        snprintf(name, MAX_NAME, "blk.%d.%s.%s", layer, part, tail);
+        snprintf(name, MAX_NAME, "blk.%d.%s%s%s", layer, part, *tail ? "." : "", tail);
 }
 
 static tensor *add(toy *t, const char *part, const char *tail, int layer)
@@ -437,7 +494,9 @@ static void add_bias(toy *t, const char *name, int n, int layer)
 {
     bool is_qkv =
         strcmp(name, "attn_q") == 0 || strcmp(name, "attn_k") == 0 || strcmp(name, "attn_v") == 0;
-    bool has_bias = t->recipe->bias == BIAS_ALL || (t->recipe->bias == BIAS_QKV && is_qkv);
+    bool is_attention = is_qkv || strcmp(name, "attn_output") == 0;
+    bool has_bias = t->recipe->bias == BIAS_ALL || (t->recipe->bias == BIAS_QKV && is_qkv) ||
+                    (t->recipe->bias == BIAS_ATTENTION && is_attention);
     if (!t->spec->bias || !has_bias)
         return;
     tensor *x = add(t, name, "bias", layer);
@@ -485,6 +544,33 @@ static void add_conv(toy *t, int layer)
     taps->dims[0] = (uint64_t)t->spec->n_taps;
     taps->dims[1] = (uint64_t)n;
     add_matrix(t, "shortconv.out_proj", n, n, layer);
+}
+
+/* Floats of a state space: [n_rows][n_cols], or [n_cols] if n_rows is 0. */
+static void add_floats(toy *t, const char *name, const char *tail, content what, int gain,
+                       int n_cols, int n_rows, int layer)
+{
+    tensor *x = add(t, name, tail, layer);
+    x->content = what;
+    x->gain = gain;
+    x->n_dims = n_rows > 0 ? 2 : 1;
+    x->dims[0] = (uint64_t)n_cols;
+    x->dims[1] = (uint64_t)n_rows;
+}
+
+static void add_ssm(toy *t, int layer)
+{
+    const toy_spec *s = t->spec;
+    int n_conv = s->ssm_inner + 2 * s->ssm_groups * s->ssm_state;
+    add_matrix(t, "ssm_in", s->n_embd, s->ssm_inner + n_conv + s->ssm_heads, layer);
+    add_floats(t, "ssm_conv1d", "weight", FLOATS, 3, s->n_taps, n_conv, layer);
+    add_floats(t, "ssm_conv1d", "bias", BIAS, 3, n_conv, 0, layer);
+    add_floats(t, "ssm_dt", "bias", BIAS, 4, s->ssm_heads, 0, layer);
+    add_floats(t, "ssm_a", "", DECAY, 0, 1, s->ssm_heads, layer);
+    add_floats(t, "ssm_d", "", NORM, 0, 1, s->ssm_heads, layer);
+    add_floats(t, "ssm_norm", "weight", NORM, 0, s->ssm_inner / s->ssm_groups, s->ssm_groups,
+               layer);
+    add_matrix(t, "ssm_out", s->ssm_inner, s->n_embd, layer);
 }
 
 static void add_ffn(toy *t, const char *name, int n_cols, int n_rows, int layer)
@@ -564,10 +650,14 @@ static void list_tensors(toy *t)
             add_norm(t, "attn_norm", s->n_embd, i);
         if (s->n_head_kv[i] > 0)
             add_attention(t, i);
+        else if (t->recipe->ssm)
+            add_ssm(t, i);
         else
             add_conv(t, i);
         if (t->recipe->norms != NORMS_BEFORE)
             add_norm(t, "post_attention_norm", s->n_embd, i);
+        if (s->n_ff == 0)
+            continue;
         if (t->recipe->norms != NORMS_AFTER)
             add_norm(t, "ffn_norm", s->n_embd, i);
         if (s->n_expert > 0 && i >= s->n_dense)
@@ -791,20 +881,23 @@ static void write_keys(const toy *t, keys *k)
     key_int(k, "feed_forward_length", s->n_ff);
     key_int(k, "attention.head_count", s->n_head);
     char name[MAX_NAME];
-    bool has_kv = key_array(k, full(k, name, "attention.head_count_kv"), 5, (uint64_t)s->n_layer);
-    for (int i = 0; has_kv && i < s->n_layer; i++)
-        build_number(t->out, (uint64_t)s->n_head_kv[i], 4);
+    if (s->n_head > 0) {
+        bool has_kv =
+            key_array(k, full(k, name, "attention.head_count_kv"), 5, (uint64_t)s->n_layer);
+        for (int i = 0; has_kv && i < s->n_layer; i++)
+            build_number(t->out, (uint64_t)s->n_head_kv[i], 4);
+    }
     key_float(k, "attention.layer_norm_rms_epsilon",
               s->norm_eps * (s->mutation == TOY_EPS ? 10.0f : 1.0f));
     key_int(k, "vocab_size", TOY_N_VOCAB);
-    if (s->head_dim * s->n_head != s->n_embd) {
+    if (s->n_head > 0 && s->head_dim * s->n_head != s->n_embd) {
         key_int(k, "attention.key_length", s->head_dim);
         key_int(k, "attention.value_length", s->head_dim);
     }
     if (s->rope_dims != s->head_dim)
         key_int(k, "rope.dimension_count", s->rope_dims);
     key_float_if(k, "rope.freq_base", s->rope_base * (s->mutation == TOY_ROPE_BASE ? 2.0f : 1.0f));
-    if (s->n_taps > 0)
+    if (s->n_taps > 0 && s->ssm_inner == 0)
         key_int(k, "shortconv.l_cache", s->n_taps);
     if (s->scaling) {
         char name_of_type[MAX_NAME];
@@ -831,6 +924,17 @@ static void write_keys(const toy *t, keys *k)
     key_float_if(k, "attention.scale", s->attn_scale);
     key_float_if(k, "logit_scale", s->logit_scale);
     write_expert_keys(s, k);
+    if (s->ssm_inner > 0) {
+        key_int(k, "ssm.conv_kernel", s->n_taps);
+        key_int(k, "ssm.inner_size", s->ssm_inner);
+        key_int(k, "ssm.state_size", s->ssm_state);
+        key_int(k, "ssm.time_step_rank", s->ssm_heads);
+        key_int(k, "ssm.group_count", s->ssm_groups);
+    }
+    if (s->no_rope && !is_changed(k, full(k, name, "rope.scaling.finetuned"))) {
+        build_key_number(t->out, name, 7, s->mutation == TOY_ROPE_ON, 1);
+        k->n++;
+    }
     write_vocab(k);
 }
 

@@ -45,6 +45,11 @@ typedef enum toy_mutation {
     TOY_EXPERT_NORM, /* weights of experts divided by their sum or not */
     TOY_ROUTER,      /* experts in reverse order */
     TOY_NO_SHARED,   /* the shared expert is next to nothing */
+    TOY_SSM_PARTS,   /* z, x, b, c becomes x, z, c, b where they have the same size */
+    TOY_SSM_GROUPS,  /* the groups of b and c in reverse order */
+    TOY_ROPE_ON,     /* rotates although the model does not */
+    TOY_ZERO,        /* all numbers of the tensors called `detail` are 0 */
+    TOY_DOUBLE,      /* ... twice as large; not of quantised types */
     TOY_N_MUTATIONS
 } toy_mutation;
 
@@ -73,8 +78,9 @@ typedef struct toy_spec {
     bool mixed;   /* each kind of matrix in a type of its own, whatever `type` says */
     uint64_t seed;
     int n_layer, n_context, n_embd, n_ff, n_head, head_dim, rope_dims;
-    int n_head_kv[TOY_MAX_LAYERS]; /* 0: a convolution layer, lfm2 only */
+    int n_head_kv[TOY_MAX_LAYERS]; /* 0: a convolution (lfm2) or state-space layer */
     int n_taps;
+    int ssm_inner, ssm_state, ssm_heads, ssm_groups; /* 0: no state spaces */
     float norm_eps;
     /* 0: the key is left away. */
     float rope_base, rope_local_base, attn_cap, logit_cap;
@@ -87,7 +93,7 @@ typedef struct toy_spec {
     float temperature;          /* attention.temperature_scale */
     int temperature_length;
     const char *final; /* the name of the last norm, or NULL: the architecture's own */
-    bool tied, bias, factors, long_short, head_bias;
+    bool tied, bias, factors, long_short, head_bias, no_rope;
     bool split; /* q, k and v apart where the architecture has them in one tensor */
     int n_expert, n_expert_used,
         n_dense;                  /* n_expert 0: no experts; the first n_dense layers are dense */
@@ -102,7 +108,8 @@ typedef struct toy_spec {
 } toy_spec;
 
 /* Three layers (four for lfm2: convolutions and attention in turn), 256 wide, 4 heads over 2 kv heads
- * of 64. Ends the program when it does not know the architecture. */
+ * of 64; state spaces have 512 channels in 8 heads and 2 groups. Ends the program when it does not know
+ * the architecture. */
 void toy_spec_init(toy_spec *spec, const char *arch, cr_type type);
 /* Starts *out. Ends the program when there is no memory, as all of gguf_build does. */
 void toy_build(const toy_spec *spec, gguf_build *out);

@@ -34,9 +34,9 @@ static int tear_down(void **state)
 static void ops_have_names(void **state)
 {
     (void)state;
-    static const char *const names[] = { "EMBED",    "NORM_QKV",     "ATTEND",    "CONV_IN",
-                                         "RESIDUAL", "NORM_GATE_UP", "MOE_ROUTE", "MOE_GATE_UP",
-                                         "MOE_DOWN", "HEAD" };
+    static const char *const names[] = { "EMBED",     "NORM_QKV",    "ATTEND",   "CONV_IN",
+                                         "SSM_IN",    "SSM_SCAN",    "RESIDUAL", "NORM_GATE_UP",
+                                         "MOE_ROUTE", "MOE_GATE_UP", "MOE_DOWN", "HEAD" };
     assert_int_equal(CR_COUNT(names), CR_OP_COUNT);
     for (int i = 0; i < CR_OP_COUNT; i++)
         assert_string_equal(cr_op_name((cr_op_kind)i), names[i]);
@@ -157,10 +157,12 @@ static void caches_and_states_add_up(void **state)
 enum { EMBD = 32, N_HEAD = 4, N_HEAD_KV = 2, DIM = 16, FF = 48, VOCAB = 50, TAPS = 3 };
 enum { N_EXPERT = 5, N_USED = 2, FF_EXPERT = 24, PART = 32 /* padded */ };
 enum { Q = N_HEAD * DIM, KV = N_HEAD_KV * DIM };
+/* Of the state space: channels in 3 heads, one group of 8 numbers each for b and c. */
+enum { INNER = 24, SSM_CONV = INNER + 2 * 8, SSM_IN = INNER + SSM_CONV + 3, SSM_TAPS = 4 };
 
 /* A graph with one op of each kind, whose sizes all differ. */
 typedef struct sample {
-    cr_weight w[32];
+    cr_weight w[40];
     int n;
     cr_graph g;
 } sample;
@@ -186,13 +188,15 @@ static void make_sample(sample *s)
 {
     s->n = 0;
     cr_graph *g = &s->g;
-    cr_graph_limits limits = { .n_ops = 12, .n_values = 8, .n_caches = 1, .n_states = 1 };
+    cr_graph_limits limits = { .n_ops = 16, .n_values = 10, .n_caches = 1, .n_states = 3 };
     assert_true(cr_graph_init(g, &arena, &limits));
     g->n_vocab = VOCAB;
     g->n_embd = EMBD;
     int residual = cr_graph_value(g, "residual", EMBD), query = cr_graph_value(g, "query", Q);
     int mixed = cr_graph_value(g, "mixed", Q), gated = cr_graph_value(g, "gated", FF);
     int conv = cr_graph_value(g, "conv", EMBD);
+    int projected = cr_graph_value(g, "projected", SSM_IN);
+    int scanned = cr_graph_value(g, "scanned", INNER);
 
     cr_op *op = cr_graph_op(g, CR_OP_EMBED, -1, -1, residual);
     op->u.embed.table = weight(s, "embed", VOCAB, EMBD);
@@ -248,6 +252,24 @@ static void make_sample(sample *s)
     op->u.moe_down.proj = proj(s, "downs", N_EXPERT * EMBD, FF_EXPERT, NULL);
     op->u.moe_down.routing = routing;
 
+    cr_ssm ssm = { INNER, 3, 1, 8 };
+    op = cr_graph_op(g, CR_OP_SSM_IN, 3, residual, projected);
+    op->u.ssm_in.shape = ssm;
+    op->u.ssm_in.norm = norm(s, "ssm_in_norm", EMBD);
+    op->u.ssm_in.in = proj(s, "ssm_in", SSM_IN, EMBD, NULL);
+    op->u.ssm_in.taps = weight(s, "ssm_taps", SSM_CONV, SSM_TAPS);
+    op->u.ssm_in.taps_bias = weight(s, "ssm_taps_bias", 1, SSM_CONV);
+    op->u.ssm_in.state = cr_graph_state(g, (SSM_TAPS - 1) * SSM_CONV);
+    op = cr_graph_op(g, CR_OP_SSM_SCAN, 3, projected, scanned);
+    op->u.ssm_scan.shape = ssm;
+    op->u.ssm_scan.step_bias = weight(s, "step_bias", 1, 3);
+    op->u.ssm_scan.decay = weight(s, "decay", 1, 3);
+    op->u.ssm_scan.skip = weight(s, "skip", 1, 3);
+    op->u.ssm_scan.state = cr_graph_state(g, 8 * INNER);
+    op = cr_graph_op(g, CR_OP_RESIDUAL, 3, scanned, residual);
+    op->u.residual.in_norm = norm(s, "ssm_norm", INNER);
+    op->u.residual.proj = proj(s, "ssm_out", EMBD, INNER, NULL);
+
     op = cr_graph_op(g, CR_OP_HEAD, -1, residual, -1);
     op->u.head.norm = norm(s, "output_norm", EMBD);
     op->u.head.proj = proj(s, "output", VOCAB, EMBD, NULL);
@@ -288,6 +310,15 @@ static void a_tensor_that_does_not_fit_is_named(void **state)
         { "gates", "MOE_GATE_UP of layer 2", false },
         { "ups", "MOE_GATE_UP of layer 2", false },
         { "downs", "MOE_DOWN of layer 2", false },
+        { "ssm_in_norm", "SSM_IN of layer 3", true },
+        { "ssm_in", "SSM_IN of layer 3", false },
+        { "ssm_taps", "SSM_IN of layer 3", false },
+        { "ssm_taps_bias", "SSM_IN of layer 3", true },
+        { "step_bias", "SSM_SCAN of layer 3", true },
+        { "decay", "SSM_SCAN of layer 3", true },
+        { "skip", "SSM_SCAN of layer 3", true },
+        { "ssm_norm", "RESIDUAL of layer 3", true },
+        { "ssm_out", "RESIDUAL of layer 3", false },
         { "output_norm", "HEAD of layer -1", true },
         { "output", "HEAD of layer -1", false },
     };
@@ -303,11 +334,12 @@ static void a_tensor_that_does_not_fit_is_named(void **state)
             while (strcmp(w->name, rows[i].name) != 0)
                 w++;
             size_t *size = by_rows ? &w->n_rows : &w->n_cols;
-            bool is_taps = w->n_cols == TAPS && !by_rows; /* shows in the state's size */
+            /* Taps show in the state's size. */
+            bool is_taps = strstr(w->name, "taps") && w->n_rows > 1 && !by_rows;
             char expected[128];
             if (is_taps)
-                snprintf(expected, sizeof expected, "%s: state: expected %d, found %d", rows[i].op,
-                         TAPS * EMBD, (TAPS - 1) * EMBD);
+                snprintf(expected, sizeof expected, "%s: state: expected %zu, found %zu",
+                         rows[i].op, *size * w->n_rows, (*size - 1) * w->n_rows);
             else
                 snprintf(expected, sizeof expected, "%s: %s: expected %zu, found %zu", rows[i].op,
                          w->name, *size, *size + 1);
@@ -377,7 +409,7 @@ static void values_that_do_not_fit_are_named(void **state)
     assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_FORMAT);
     assert_string_equal(err.message, "MOE_GATE_UP of layer 2: route: expected 2, found 4");
     make_sample(&s);
-    s.g.values[7].width = N_USED * FF_EXPERT;
+    s.g.values[9].width = N_USED * FF_EXPERT;
     assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_FORMAT);
     assert_string_equal(err.message, "MOE_GATE_UP of layer 2: parts: expected 64, found 48");
     make_sample(&s);
@@ -386,7 +418,19 @@ static void values_that_do_not_fit_are_named(void **state)
     assert_string_equal(err.message, "MOE_DOWN of layer 2: route: expected 4, found 0");
 
     make_sample(&s);
-    s.g.ops[11].u.head.norm.weight = NULL;
+    s.g.ops[12].u.ssm_scan.shape.n_state = 7;
+    assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_FORMAT);
+    assert_string_equal(err.message, "SSM_SCAN of layer 3: parts: expected 65, found 67");
+    make_sample(&s);
+    s.g.states[2].n--;
+    assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_FORMAT);
+    assert_string_equal(err.message, "SSM_SCAN of layer 3: state: expected 192, found 191");
+    make_sample(&s);
+    s.g.ops[13].u.residual.in_norm.weight = NULL; /* optional */
+    assert_int_equal(cr_graph_check(&s.g, &err), CERA_OK);
+
+    make_sample(&s);
+    s.g.ops[s.g.n_ops - 1].u.head.norm.weight = NULL;
     assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_FORMAT);
     assert_string_equal(err.message, "HEAD of layer -1: norm: expected 32, found 0");
 }

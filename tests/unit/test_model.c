@@ -30,6 +30,14 @@ static toy_spec small(const char *arch)
     spec.rope_dims = 16;
     spec.n_head_kv[0] = strncmp(arch, "lfm2", 4) == 0 ? 0 : 1;
     spec.n_head_kv[1] = 1;
+    if (spec.ssm_inner > 0) {
+        spec.n_head_kv[0] = 0;
+        spec.ssm_inner = 64;
+        spec.ssm_heads = 4;
+        spec.ssm_state = 8;
+    }
+    if (strcmp(arch, "mamba2") == 0)
+        spec.n_ff = spec.n_head = spec.head_dim = spec.rope_dims = spec.n_head_kv[1] = 0;
     spec.bias = true; /* where the architecture has any */
     spec.factors = strcmp(arch, "llama") == 0 || strcmp(arch, "mistral3") == 0;
     if (strcmp(arch, "mistral3") == 0)
@@ -54,6 +62,7 @@ static toy_spec small(const char *arch)
     }
     if (strcmp(arch, "granitemoe") == 0)
         spec.n_ff_shared = 40;
+    spec.no_rope = strcmp(arch, "granitehybrid") == 0;
     if (strncmp(arch, "granite", 7) == 0) {
         spec.embed_scale = 12;
         spec.residual_scale = 0.22f;
@@ -128,6 +137,19 @@ static void hparams_are_read(void **state)
     assert_int_equal(hp->rope.style, CR_ROPE_HALVES);
     cera_engine_close(e);
     build_done(&file);
+
+    spec = small("mamba2");
+    e = open_toy(&spec, &file);
+    hp = &e->core->model->hparams;
+    assert_int_equal(hp->n_taps, 4);
+    assert_int_equal(hp->ssm.n_inner, 64);
+    assert_int_equal(hp->ssm.n_state, 8);
+    assert_int_equal(hp->ssm.n_head, 4);
+    assert_int_equal(hp->ssm.n_group, 2);
+    assert_int_equal(e->core->model->graph.n_ropes, 0);
+    assert_int_equal(e->core->model->graph.page_elements, 0);
+    cera_engine_close(e);
+    build_done(&file);
 }
 
 static void routing_is_read(void **state)
@@ -198,6 +220,15 @@ static void layers_become_ops(void **state)
             CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_MOE_ROUTE, CR_OP_MOE_GATE_UP, CR_OP_NORM_GATE_UP,
             CR_OP_MOE_DOWN, CR_OP_RESIDUAL, CR_OP_HEAD },
           18 },
+        { "mamba2",
+          { CR_OP_EMBED, CR_OP_SSM_IN, CR_OP_SSM_SCAN, CR_OP_RESIDUAL, CR_OP_SSM_IN, CR_OP_SSM_SCAN,
+            CR_OP_RESIDUAL, CR_OP_HEAD },
+          8 },
+        { "granitehybrid",
+          { CR_OP_EMBED, CR_OP_SSM_IN, CR_OP_SSM_SCAN, CR_OP_RESIDUAL, CR_OP_NORM_GATE_UP,
+            CR_OP_RESIDUAL, CR_OP_NORM_QKV, CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_NORM_GATE_UP,
+            CR_OP_RESIDUAL, CR_OP_HEAD },
+          12 },
     };
     for (size_t i = 0; i < CR_COUNT(rows); i++) {
         gguf_build file;
@@ -211,7 +242,9 @@ static void layers_become_ops(void **state)
         int n_attention = spec.n_head_kv[0] + spec.n_head_kv[1];
         assert_int_equal(g->n_caches, n_attention);
         assert_int_equal(g->groups[0].page_elements, n_attention * 2 * 64 * 24);
-        assert_int_equal(g->state_floats, (2 - n_attention) * 2 * 32);
+        /* The last inputs of a convolution; x, b, c of a state space, and 8 numbers a channel. */
+        int n_state = spec.ssm_inner > 0 ? 3 * (64 + 2 * 2 * 8) + 64 * 8 : 2 * 32;
+        assert_int_equal(g->state_floats, (2 - n_attention) * n_state);
 
         /* The ops point into the file, and every tensor of it is used. */
         const cr_op *last = &g->ops[g->n_ops - 1];
@@ -438,6 +471,66 @@ static void keys_that_are_wrong(void **state)
           "gemma2.attention.sliding_window: expected 0 to" },
         { "gemma2", "gemma2.attention.sliding_window", SET, 0, CERA_OK, "" },
         { "gemma2", "gemma2.attention.sliding_window", RENAME, 0, CERA_OK, "" }, /* 4,096 */
+        { "granitehybrid", "granitehybrid.logit_scale", RENAME, 0, CERA_E_FORMAT,
+          "granitehybrid.logit_scale: the key is missing" },
+        { "granitehybrid", "granitehybrid.attention.head_count_kv", SET_ELEMENT, AT(0, 1),
+          CERA_E_FORMAT, "blk.0.attn_q.weight: the tensor is missing" },
+        { "granitehybrid", "granitehybrid.attention.head_count_kv", SET_ELEMENT, AT(1, 0),
+          CERA_E_FORMAT, "blk.1.ssm_in.weight: the tensor is missing" },
+        { "granitehybrid", "granitehybrid.ssm.group_count", SET, 0, CERA_E_FORMAT,
+          "granitehybrid.ssm.group_count: expected 1 to 4096, found 0" },
+        { "granitehybrid", "granitehybrid.rope.scaling.finetuned", RETYPE, 0, CERA_E_FORMAT,
+          "granitehybrid.rope.scaling.finetuned" },
+        { "mamba2", "mamba2.attention.layer_norm_rms_epsilon", SET, bits(NAN), CERA_E_FORMAT,
+          "mamba2.attention.layer_norm_rms_epsilon: expected a finite positive number" },
+        { "mamba2", "mamba2.feed_forward_length", SET, 48, CERA_E_UNSUPPORTED,
+          "mamba2.feed_forward_length: only 0 is supported, found 48" },
+        { "mamba2", "mamba2.attention.head_count", SET, 2, CERA_E_UNSUPPORTED,
+          "mamba2.attention.head_count: only 0 is supported, found 2" },
+        { "mamba2", "mamba2.feed_forward_length", RENAME, 0, CERA_OK, "" },
+        { "mamba2", "mamba2.attention.head_count", RENAME, 0, CERA_OK, "" },
+        { "mamba2", "mamba2.ssm.conv_kernel", RENAME, 0, CERA_E_FORMAT,
+          "mamba2.ssm.conv_kernel: the key is missing" },
+        { "mamba2", "mamba2.ssm.conv_kernel", SET, 0, CERA_E_FORMAT,
+          "mamba2.ssm.conv_kernel: expected 2 to 16, found 0" },
+        { "mamba2", "mamba2.ssm.conv_kernel", SET, 1 << 30, CERA_E_FORMAT,
+          "mamba2.ssm.conv_kernel: expected 2 to 16, found 1073741824" },
+        { "mamba2", "mamba2.ssm.conv_kernel", SET, 3, CERA_E_FORMAT,
+          "blk.0.ssm_conv1d.weight: expected [3, 96], file has [4, 96]" },
+        { "mamba2", "mamba2.ssm.inner_size", RENAME, 0, CERA_E_FORMAT,
+          "mamba2.ssm.inner_size: the key is missing" },
+        { "mamba2", "mamba2.ssm.inner_size", SET, 0, CERA_E_FORMAT,
+          "mamba2.ssm.inner_size: expected 1 to 1048576, found 0" },
+        { "mamba2", "mamba2.ssm.inner_size", SET, UINT32_MAX, CERA_E_FORMAT,
+          "mamba2.ssm.inner_size: expected 1 to 1048576, found 4294967295" },
+        { "mamba2", "mamba2.ssm.inner_size", SET, 66, CERA_E_FORMAT,
+          "mamba2.ssm.time_step_rank: expected a divisor of 66 channels, found 4" },
+        { "mamba2", "mamba2.ssm.inner_size", SET, 32, CERA_E_FORMAT,
+          "blk.0.ssm_in.weight: expected [32, 100], file has [32, 164]" },
+        { "mamba2", "mamba2.ssm.state_size", RENAME, 0, CERA_E_FORMAT,
+          "mamba2.ssm.state_size: the key is missing" },
+        { "mamba2", "mamba2.ssm.state_size", SET, 0, CERA_E_FORMAT,
+          "mamba2.ssm.state_size: expected 1 to 4096, found 0" },
+        { "mamba2", "mamba2.ssm.state_size", SET, 4097, CERA_E_FORMAT,
+          "mamba2.ssm.state_size: expected 1 to 4096, found 4097" },
+        { "mamba2", "mamba2.ssm.state_size", SET, 9, CERA_E_FORMAT,
+          "blk.0.ssm_in.weight: expected [32, 168], file has [32, 164]" },
+        { "mamba2", "mamba2.ssm.state_size", RETYPE, 6, CERA_E_FORMAT,
+          "mamba2.ssm.state_size: expected an integer" },
+        { "mamba2", "mamba2.ssm.time_step_rank", RENAME, 0, CERA_E_FORMAT,
+          "mamba2.ssm.time_step_rank: the key is missing" },
+        { "mamba2", "mamba2.ssm.time_step_rank", SET, 0, CERA_E_FORMAT,
+          "mamba2.ssm.time_step_rank: expected 1 to 4096, found 0" },
+        { "mamba2", "mamba2.ssm.time_step_rank", SET, 5, CERA_E_FORMAT,
+          "mamba2.ssm.time_step_rank: expected a divisor of 64 channels, found 5" },
+        { "mamba2", "mamba2.ssm.group_count", RENAME, 0, CERA_E_FORMAT,
+          "mamba2.ssm.group_count: the key is missing" },
+        { "mamba2", "mamba2.ssm.group_count", SET, 0, CERA_E_FORMAT,
+          "mamba2.ssm.group_count: expected 1 to 4096, found 0" },
+        { "mamba2", "mamba2.ssm.group_count", SET, 3, CERA_E_FORMAT,
+          "mamba2.ssm.group_count: expected a divisor of 4 heads, found 3" },
+        { "mamba2", "mamba2.ssm.group_count", SET, 8, CERA_E_FORMAT,
+          "mamba2.ssm.group_count: expected a divisor of 4 heads, found 8" },
         { "gemma3", "gemma3.rope.freq_base", RENAME, 0, CERA_E_FORMAT,
           "gemma3.rope.freq_base: the key is missing" },
         { "qwen3moe", "qwen3moe.expert_count", RENAME, 0, CERA_E_FORMAT,
@@ -543,6 +636,19 @@ static void tensors_that_are_wrong(void **state)
         { "granitemoe", "blk.0.ffn_gate_shexp.weight" },
         { "granitemoe", "blk.1.ffn_up_shexp.weight" },
         { "granitemoe", "blk.1.ffn_down_shexp.weight" },
+        { "mamba2", "blk.0.attn_norm.weight" },
+        { "mamba2", "blk.0.ssm_in.weight" },
+        { "mamba2", "blk.1.ssm_conv1d.weight" },
+        { "mamba2", "blk.0.ssm_conv1d.bias" },
+        { "mamba2", "blk.1.ssm_dt.bias" },
+        { "mamba2", "blk.0.ssm_a" },
+        { "mamba2", "blk.1.ssm_d" },
+        { "mamba2", "blk.0.ssm_norm.weight" },
+        { "mamba2", "blk.1.ssm_out.weight" },
+        { "granitehybrid", "blk.0.ssm_norm.weight" },
+        { "granitehybrid", "blk.0.ssm_out.weight" },
+        { "granitehybrid", "blk.1.attn_output.weight" },
+        { "granitehybrid", "blk.0.ffn_norm.weight" },
     };
     for (size_t i = 0; i < CR_COUNT(needed); i++) {
         char message[96];
@@ -571,6 +677,32 @@ static void tensors_that_are_wrong(void **state)
         { "phi3", "rope_factors_long.weight", DATA, bits(0), CERA_E_FORMAT,
           "rope_factors_long.weight: expected finite positive numbers, found 0 at 0" },
         { "phi3", "rope_factors_short.weight", DATA, bits(0), CERA_OK, "" }, /* not in use */
+        { "mamba2", "blk.0.ssm_in.weight", DIMS, AT(1, 163), CERA_E_FORMAT,
+          "blk.0.ssm_in.weight: expected [32, 164], file has [32, 163]" },
+        { "mamba2", "blk.1.ssm_conv1d.weight", DIMS, AT(1, 95), CERA_E_FORMAT,
+          "blk.1.ssm_conv1d.weight: expected [4, 96], file has [4, 95]" },
+        { "mamba2", "blk.0.ssm_conv1d.weight", TYPE, 1, CERA_E_UNSUPPORTED,
+          "blk.0.ssm_conv1d.weight: expected element type F32, found F16" },
+        { "mamba2", "blk.0.ssm_conv1d.bias", DIMS, AT(0, 95), CERA_E_FORMAT,
+          "blk.0.ssm_conv1d.bias: expected [96], file has [95]" },
+        { "mamba2", "blk.1.ssm_dt.bias", DIMS, AT(0, 3), CERA_E_FORMAT,
+          "blk.1.ssm_dt.bias: expected [4], file has [3]" },
+        { "mamba2", "blk.0.ssm_a", DIMS, AT(1, 3), CERA_E_FORMAT,
+          "blk.0.ssm_a: expected [1, 4], file has [1, 3]" },
+        { "mamba2", "blk.0.ssm_d", DIMS, AT(0, 2), CERA_E_FORMAT,
+          "blk.0.ssm_d: expected [1, 4], file has [2, 4]" },
+        { "mamba2", "blk.0.ssm_norm.weight", DIMS, AT(0, 31), CERA_E_FORMAT,
+          "blk.0.ssm_norm.weight: expected [32, 2], file has [31, 2]" },
+        { "mamba2", "blk.1.ssm_out.weight", DIMS, AT(0, 32), CERA_E_FORMAT,
+          "blk.1.ssm_out.weight: expected [64, 32], file has [32, 32]" },
+        { "mamba2", "blk.0.ssm_a", DATA, bits(1), CERA_E_FORMAT, /* A_log, or without its sign */
+          "blk.0.ssm_a: expected finite numbers that are not positive, found 1 at 0" },
+        { "mamba2", "blk.1.ssm_a", DATA, bits(NAN), CERA_E_FORMAT, "blk.1.ssm_a: expected finite" },
+        { "mamba2", "blk.1.ssm_a", DATA, bits(-INFINITY), CERA_E_FORMAT, "blk.1.ssm_a" },
+        { "mamba2", "blk.1.ssm_a", DATA, bits(-0.0f), CERA_OK, "" },
+        { "granitehybrid", "blk.0.ssm_conv1d.bias", RENAME, 0, CERA_OK, "" },
+        { "granitehybrid", "blk.1.attn_q.bias", RENAME, 0, CERA_E_FORMAT,
+          "blk.1.attn_q.bias: the tensor is missing, others have theirs" },
         { "olmo2", "blk.0.attn_k_norm.weight", DIMS, AT(0, 16), CERA_E_FORMAT,
           "blk.0.attn_k_norm.weight: expected [24], file has [16]" },
         { "qwen3", "blk.1.attn_k_norm.weight", DIMS, AT(0, 23), CERA_E_FORMAT,
@@ -831,6 +963,23 @@ static void yarn_has_one_gain(void **state)
         "mistral3.rope.scaling.yarn_ext_factor: only 1 is supported, found 2");
 }
 
+/* Each number is allowed, their product is not. */
+static void a_state_that_is_too_large_is_refused(void **state)
+{
+    (void)state;
+    gguf_build file;
+    toy_spec spec = small("mamba2");
+    spec.ssm_state = 200;
+    toy_build(&spec, &file);
+    apply(&file, &(change){ .name = "mamba2.ssm.inner_size", .kind = SET, .value = 1 << 20 });
+    cera_engine *e = NULL;
+    cera_error err;
+    assert_int_equal(open_file(&file, NULL, &e, &err), CERA_E_LIMIT);
+    assert_string_equal(err.message, "mamba2.ssm.state_size: 1048576 channels in 2 layers: at most "
+                                     "268435456 numbers, found 419430400");
+    build_done(&file);
+}
+
 /* What nothing reads is remarked on, by name. */
 static void unused_tensors_are_logged(void **state)
 {
@@ -901,6 +1050,7 @@ int main(void)
         cmocka_unit_test(a_long_rope_needs_its_factors),
         cmocka_unit_test(the_largest_gemma_scales_by_its_width),
         cmocka_unit_test(yarn_has_one_gain),
+        cmocka_unit_test(a_state_that_is_too_large_is_refused),
         cmocka_unit_test(unused_tensors_are_logged),
         cmocka_unit_test(without_a_vocabulary),
     };

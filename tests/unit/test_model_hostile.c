@@ -35,7 +35,9 @@ enum {
     NO_SHARED = 1 << 7,  /* refuses experts that all tokens use */
     CONV = 1 << 8,       /* convolutions in some layers */
     SCALES = 1 << 9,     /* Granite's four */
-    ATTENTION = HEADS | ROPE,
+    SSM = 1 << 10,       /* state spaces in some layers */
+    DECODER = 1 << 11,   /* attention in some layer, feed-forwards in all */
+    ATTENTION = DECODER | HEADS | ROPE,
     WINDOWED = ATTENTION | WINDOWS | PATTERN | NO_EXPERTS,
     PLAIN = ATTENTION | NO_WINDOW | NO_EXPERTS,
     ROUTED = ATTENTION | NO_WINDOW | EXPERTS,
@@ -67,11 +69,17 @@ static void with_shared_expert(toy_spec *spec)
     spec->n_ff_shared = 40;
 }
 
+static void without_rotation(toy_spec *spec)
+{
+    with_logit_scale(spec);
+    spec->no_rope = true;
+}
+
 static const subject subjects[] = {
     { "llama", ATTENTION | NO_WINDOW, NULL },
     { "llama", ROUTED | NO_SHARED, with_experts },
     { "mistral3", PLAIN, NULL },
-    { "lfm2", ROPE | NO_WINDOW | NO_EXPERTS | CONV, NULL },
+    { "lfm2", DECODER | ROPE | NO_WINDOW | NO_EXPERTS | CONV, NULL },
     { "qwen2", PLAIN, NULL },
     { "qwen3", PLAIN, NULL },
     { "granite", PLAIN | SCALES, with_logit_scale },
@@ -81,8 +89,11 @@ static const subject subjects[] = {
     { "gemma3", WINDOWED, NULL },
     { "phi3", WINDOWED, NULL },
     { "qwen3moe", ROUTED | NO_SHARED, with_experts },
-    { "lfm2moe", ROPE | NO_WINDOW | EXPERTS | NO_SHARED | CONV, with_experts },
+    { "lfm2moe", DECODER | ROPE | NO_WINDOW | EXPERTS | NO_SHARED | CONV, with_experts },
     { "granitemoe", ROUTED | SCALES, with_shared_expert },
+    { "mamba2", SSM, NULL },
+    { "granitehybrid", DECODER | ROPE | NO_WINDOW | NO_EXPERTS | SSM, NULL },
+    { "granitehybrid", DECODER | NO_WINDOW | NO_EXPERTS | SSM | SCALES, without_rotation },
 };
 
 static toy_spec small(const subject *s)
@@ -94,6 +105,13 @@ static toy_spec small(const subject *s)
     spec.n_head = 2;
     spec.head_dim = 24;
     spec.rope_dims = 16;
+    if (spec.ssm_inner > 0) {
+        spec.ssm_inner = 64;
+        spec.ssm_heads = 4;
+        spec.ssm_state = 8;
+    }
+    if (strcmp(s->arch, "mamba2") == 0)
+        spec.n_ff = spec.n_head = spec.head_dim = spec.rope_dims = 0;
     spec.bias = true; /* where the architecture has any */
     for (int i = 0; i < spec.n_layer; i++)
         spec.n_head_kv[i] = spec.n_head_kv[i] > 0;
@@ -214,24 +232,24 @@ static const hostile cases[] = {
       { U("attention.head_count", 3), NONE("attention.key_length") } },
     { HEADS, ".attention.head_count_kv: expected 1 to 2, found 0", { U("attention.head_count_kv", 0) } },
     { HEADS, ".attention.head_count_kv: expected 1 to 2, found 3", { U("attention.head_count_kv", 3) } },
-    { ROPE, ".attention.head_count_kv: expected ", { I("attention.head_count_kv", -1) } },
-    { ROPE, ".attention.head_count_kv: expected an integer", { F("attention.head_count_kv", 1) } },
-    { ROPE, ".attention.head_count_kv: expected 3 elements, found 0",
+    { DECODER, ".attention.head_count_kv: expected ", { I("attention.head_count_kv", -1) } },
+    { DECODER, ".attention.head_count_kv: expected an integer", { F("attention.head_count_kv", 1) } },
+    { DECODER, ".attention.head_count_kv: expected 3 elements, found 0",
       { U("block_count", 3), ARRAY_I("attention.head_count_kv", 0, 1) } },
-    { ROPE, ".attention.head_count_kv: expected 3 elements, found 2",
+    { DECODER, ".attention.head_count_kv: expected 3 elements, found 2",
       { U("block_count", 3), ARRAY_I("attention.head_count_kv", 2, 1) } },
-    { ROPE, ".attention.head_count_kv: expected 2 elements, found 3",
+    { DECODER, ".attention.head_count_kv: expected 2 elements, found 3",
       { U("block_count", 2), ARRAY_I("attention.head_count_kv", 3, 1) } },
-    { ROPE, ".attention.head_count_kv: expected 1000 elements, found ", { U("block_count", 1000),
+    { DECODER, ".attention.head_count_kv: expected 1000 elements, found ", { U("block_count", 1000),
       ARRAY_I("attention.head_count_kv", 999, 1) } },
-    { ROPE, ".attention.head_count_kv: expected an integer", { U("block_count", 4), ARRAY_F("attention.head_count_kv", 4) } },
-    { ROPE, ".attention.head_count_kv: expected an integer",
+    { DECODER, ".attention.head_count_kv: expected an integer", { U("block_count", 4), ARRAY_F("attention.head_count_kv", 4) } },
+    { DECODER, ".attention.head_count_kv: expected an integer",
       { U("block_count", 4), ARRAY_S("attention.head_count_kv", 4, "1") } },
-    { ROPE, ".attention.head_count_kv: expected ", { U("block_count", 4), ARRAY_I("attention.head_count_kv", 4, -1) } },
-    { ROPE, ".attention.key_length: expected 1 to 4096, found 0", { U("attention.key_length", 0) } },
-    { ROPE, ".attention.key_length: expected 1 to 4096, found 2147483648",
+    { DECODER, ".attention.head_count_kv: expected ", { U("block_count", 4), ARRAY_I("attention.head_count_kv", 4, -1) } },
+    { DECODER, ".attention.key_length: expected 1 to 4096, found 0", { U("attention.key_length", 0) } },
+    { DECODER, ".attention.key_length: expected 1 to 4096, found 2147483648",
       { U("attention.key_length", 1u << 31) } },
-    { ROPE, ".attention.value_length: only 24 is supported, found 16",
+    { DECODER, ".attention.value_length: only 24 is supported, found 16",
       { U("attention.value_length", 16) } },
 
     /* The rotation. */
@@ -289,13 +307,30 @@ static const hostile cases[] = {
       { ARRAY_I("attention.head_count_kv", 4, 0) } },
     { CONV, "blk.0.attn_q.weight: the tensor is missing", { ARRAY_I("attention.head_count_kv", 4, 1) } },
 
+    /* State spaces. */
+    SIZE(SSM, "ssm.inner_size", "1048576"),
+    SIZE(SSM, "ssm.state_size", "4096"),
+    SIZE(SSM, "ssm.time_step_rank", "4096"),
+    SIZE(SSM, "ssm.group_count", "4096"),
+    { SSM, ".ssm.conv_kernel: the key is missing", { NONE("ssm.conv_kernel") } },
+    { SSM, ".ssm.conv_kernel: expected an integer", { F("ssm.conv_kernel", 4) } },
+    { SSM, ".ssm.conv_kernel: expected 2 to 16, found 1", { U("ssm.conv_kernel", 1) } },
+    { SSM, ".ssm.conv_kernel: expected 2 to 16, found -1", { I("ssm.conv_kernel", -1) } },
+    { SSM, ".ssm.conv_kernel: expected 2 to 16, found 17", { U("ssm.conv_kernel", 17) } },
+    { SSM, "blk.0.ssm_conv1d.weight: expected [5, 96], file has [4, 96]", { U("ssm.conv_kernel", 5) } },
+    { SSM, "blk.0.ssm_in.weight: expected [32, 292], file has [32, 164]", { U("ssm.inner_size", 128) } },
+    { SSM, "blk.0.ssm_in.weight: expected [32, 168], file has [32, 164]", { U("ssm.state_size", 9) } },
+    { SSM, "blk.0.ssm_in.weight: expected [32, 162], file has [32, 164]", { U("ssm.time_step_rank", 2) } },
+    { SSM, "blk.0.ssm_in.weight: expected [32, 148], file has [32, 164]", { U("ssm.group_count", 1) } },
+    { SSM, ".ssm.time_step_rank: expected a divisor of 64 channels, found 5", { U("ssm.time_step_rank", 5) } },
+    { SSM, ".ssm.group_count: expected a divisor of 4 heads, found 3", { U("ssm.group_count", 3) } },
+
     /* Scales. */
     { SCALES, ".logit_scale: the key is missing", { NONE("logit_scale") } },
     POSITIVE(SCALES, "logit_scale"),
     POSITIVE(SCALES, "residual_scale"),
     { SCALES, ".embedding_scale: expected a finite positive number", { F("embedding_scale", NAN) } },
     { SCALES, ".attention.scale: expected a finite positive number, found 0", { F("attention.scale", 0) } },
-    { SCALES, ".rope.scaling.finetuned: only 1 is supported, found 0", { U("rope.scaling.finetuned", 0) } },
 
     /* Experts. */
     { EXPERTS, ".expert_count: expected an integer", { S("expert_count", "8") } },
@@ -332,9 +367,9 @@ static const hostile cases[] = {
 
     /* What would be computed another way. */
     { NO_EXPERTS, ".expert_count: only 0 is supported, found 8", { U("expert_count", 8) } },
-    { EVERY, ".attention.causal: only 1 is supported, found 0", { U("attention.causal", 0) } },
-    { EVERY, ".attention.clamp_kqv: only 0 is supported, found 8", { F("attention.clamp_kqv", 8) } },
-    { EVERY, ".attention.clamp_kqv: only 0 is supported", { F("attention.clamp_kqv", NAN) } },
+    { DECODER, ".attention.causal: only 1 is supported, found 0", { U("attention.causal", 0) } },
+    { DECODER, ".attention.clamp_kqv: only 0 is supported, found 8", { F("attention.clamp_kqv", 8) } },
+    { DECODER, ".attention.clamp_kqv: only 0 is supported", { F("attention.clamp_kqv", NAN) } },
     { EVERY, ".embedding_length_out: only 32 is supported, found 31", { U("embedding_length_out", 31) } },
 
     /* The vocabulary. */
@@ -381,7 +416,20 @@ static const struct {
           { U("expert_shared_feed_forward_length", 1u << 31) } },
         { EVERY, "blk.1.ffn_gate_shexp.weight: expected [32, 41], file has [32, 40]",
           { U("expert_shared_feed_forward_length", 41) } },
-        { EVERY, "ffn_", { NONE("expert_count") } } } },
+        { EVERY, "ffn_", { NONE("expert_count") } },
+        { EVERY, ".rope.scaling.finetuned: only 1 is supported, found 0",
+          { U("rope.scaling.finetuned", 0) } } } },
+    { "granite", {
+        { EVERY, ".rope.scaling.finetuned: only 1 is supported, found 0",
+          { U("rope.scaling.finetuned", 0) } } } },
+    { "mamba2", {
+        { EVERY, ".attention.head_count: only 0 is supported, found 8", { U("attention.head_count", 8) } },
+        { EVERY, ".feed_forward_length: only 0 is supported, found 64", { U("feed_forward_length", 64) } } } },
+    { "granitehybrid", {
+        { EVERY, "blk.1.ssm_in.weight: the tensor is missing", { ARRAY_I("attention.head_count_kv", 3, 0) } },
+        { EVERY, "blk.0.attn_q.weight: the tensor is missing", { ARRAY_I("attention.head_count_kv", 3, 1) } },
+        { EVERY, ".attention.head_count_kv: the key is missing", { NONE("attention.head_count_kv") } },
+        { EVERY, ".rope.scaling.finetuned: expected a bool", { U("rope.scaling.finetuned", 0) } } } },
     { "gemma2", { POSITIVE(EVERY, "attn_logit_softcapping"), POSITIVE(EVERY, "final_logit_softcapping"),
         POSITIVE(EVERY, "attention.scale") } },
     { "gemma3", {

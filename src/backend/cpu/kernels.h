@@ -75,7 +75,7 @@ typedef void cr_quantize(cr_act *x);
  * single elements and is merged as above. */
 typedef void cr_rms_norm(float *y, const float *x, const float *w, size_t n, float eps);
 
-/* y[i] = f(gate[i]) * up[i], f as cr_gate names it; y may be gate. */
+/* y[i] = f(gate[i]) * up[i], f as cr_gate names it; y may be gate or up. */
 typedef void cr_gate_mul(float *y, const float *gate, const float *up, size_t n);
 
 /* x[i] = cap * tanh(x[i] / cap). */
@@ -100,6 +100,22 @@ typedef void cr_mix_values(float *o, const float *p, const void *values, size_t 
  * makes its d one, so that it shows in every result. */
 typedef void cr_store(void *dst, const float *src, size_t n);
 
+/* A causal convolution of each channel on its own: y[i] = bias[i], then for k ascending
+ * y[i] = fma(taps[i][k], x[k][i], y[i]). Row k of x begins at x + k * x_stride; bias NULL: zeros. */
+typedef void cr_convolve(float *y, const float *x, size_t x_stride, const float *taps,
+                         size_t n_taps, const float *bias, size_t n);
+
+/* One token's step of one head of a state space; state [n_channels][n_state]:
+ *     state[j][i] = fma(decay, state[j][i], (step * x[j]) * b[i])
+ *     y[j] = fma(skip, x[j], dot(state[j], c))           16 chains over single elements */
+typedef struct cr_ssm_token {
+    const float *x;     /* [n_channels] */
+    const float *b, *c; /* [n_state] */
+    float decay, step, skip;
+    size_t n_channels, n_state;
+} cr_ssm_token;
+typedef void cr_ssm_step(float *y, float *state, const cr_ssm_token *token);
+
 /* Keys and values are F16, F32 or Q8_0: index by cr_type. */
 typedef struct cr_kernels {
     cr_matvec *matvec[CR_TYPE_COUNT];
@@ -113,6 +129,8 @@ typedef struct cr_kernels {
     cr_exp_sum *exp_sum;
     cr_mix_values *mix_values[CR_TYPE_COUNT];
     cr_store *store[CR_TYPE_COUNT];
+    cr_convolve *convolve;
+    cr_ssm_step *ssm_step;
 } cr_kernels;
 
 /* Whether matrix kernels of the type read int8 activations, x->q, d and sum. The others read x->f. */

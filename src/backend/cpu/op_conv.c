@@ -9,12 +9,12 @@
  * the last rows of pages. */
 #include "backend/cpu/plan.h"
 
-#include <math.h>
 #include <string.h>
 
 /* A tile of channels and the window of u it looks at: [n_taps][CR_TILE], the newest last. */
 typedef struct conv_tile {
     const cr_op *op;
+    cr_convolve *convolve;
     size_t first, n; /* channels */
     size_t n_taps, n_embd;
     float *parts; /* [3][CR_BAND][CR_TILE]: b, c, x */
@@ -42,13 +42,11 @@ static void convolve(const conv_tile *tile, int i_row, float *out)
     const float *b = tile->parts + (size_t)i_row * CR_TILE;
     const float *c = b + CR_BAND * CR_TILE, *x = c + CR_BAND * CR_TILE;
     float *newest = tile->window + (tile->n_taps - 1) * CR_TILE;
-    for (size_t i = 0; i < tile->n; i++) {
+    for (size_t i = 0; i < tile->n; i++)
         newest[i] = b[i] * x[i];
-        float y = 0;
-        for (size_t k = 0; k < tile->n_taps; k++)
-            y = fmaf(taps[i * tile->n_taps + k], tile->window[k * CR_TILE + i], y);
-        out[i] = c[i] * y;
-    }
+    tile->convolve(out, tile->window, CR_TILE, taps, tile->n_taps, NULL, tile->n);
+    for (size_t i = 0; i < tile->n; i++)
+        out[i] *= c[i];
     memmove(tile->window, tile->window + CR_TILE, (tile->n_taps - 1) * CR_TILE * sizeof *b);
 }
 
@@ -94,6 +92,7 @@ void cr_op_conv_in(cr_plan *plan, const cr_op *op, int worker)
     float *scratch = cr_plan_scratch(plan, worker);
     conv_tile tile = {
         .op = op,
+        .convolve = plan->kernels->convolve,
         .n_taps = op->u.conv.taps->n_cols,
         .n_embd = plan->graph->n_embd,
         .parts = scratch,

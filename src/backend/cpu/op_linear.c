@@ -46,14 +46,15 @@ static void add_normed(cr_plan *plan, const cr_op *op, int worker)
     }
 }
 
-/* out += scale * proj(in); with a norm, the projection waits in mid until its rows are whole */
+/* out += scale * proj(in_norm(in)); with a norm, the projection waits in mid until its rows are
+ * whole */
 void cr_op_residual(cr_plan *plan, const cr_op *op, int worker)
 {
     bool normed = op->u.residual.norm.weight != NULL;
     const cr_proj *proj = &op->u.residual.proj;
     int n_rows = plan->batch->n_rows;
-    cr_input input =
-        cr_plan_input(plan, worker, op->in, NULL, NULL, n_rows, cr_proj_quantized(proj));
+    cr_input input = cr_plan_input(plan, worker, op->in, &op->u.residual.in_norm, NULL, n_rows,
+                                   cr_proj_quantized(proj));
     float *y = cr_plan_scratch(plan, worker);
     size_t begin, end;
     share(plan, worker, proj->weight->n_rows, 16, &begin, &end);

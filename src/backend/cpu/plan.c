@@ -9,6 +9,7 @@
 static cr_op_run *const runs[CR_OP_COUNT] = {
     [CR_OP_EMBED] = cr_op_embed,         [CR_OP_NORM_QKV] = cr_op_norm_qkv,
     [CR_OP_ATTEND] = cr_op_attend,       [CR_OP_CONV_IN] = cr_op_conv_in,
+    [CR_OP_SSM_IN] = cr_op_ssm_in,       [CR_OP_SSM_SCAN] = cr_op_ssm_scan,
     [CR_OP_RESIDUAL] = cr_op_residual,   [CR_OP_NORM_GATE_UP] = cr_op_norm_gate_up,
     [CR_OP_MOE_ROUTE] = cr_op_moe_route, [CR_OP_MOE_GATE_UP] = cr_op_moe_gate_up,
     [CR_OP_MOE_DOWN] = cr_op_moe_down,   [CR_OP_HEAD] = cr_op_head,
@@ -64,9 +65,11 @@ static void prepare_row(cr_plan *plan, const cr_input *input, int in, const cr_n
 {
     cr_act act = cr_input_row(input, i);
     if (norm) {
-        int row = input->rows ? input->rows[i] : i;
-        plan->kernels->rms_norm(act.f, cr_plan_value(plan, in, row), cr_weight_f32(norm->weight),
-                                input->width, norm->eps);
+        const float *x = cr_plan_value(plan, in, input->rows ? input->rows[i] : i);
+        const float *w = cr_weight_f32(norm->weight);
+        size_t n = norm->weight->n_cols; /* all, or a group */
+        for (size_t at = 0; at < input->width; at += n)
+            plan->kernels->rms_norm(act.f + at, x + at, w + at, n, norm->eps);
     }
     if (quantized)
         plan->kernels->quantize(&act);
@@ -187,6 +190,8 @@ static size_t scratch_floats(const cr_graph *graph, int max_rows)
             most = CR_MAX(most, CR_KEY_CHUNK + (size_t)op->u.attend.heads.head_dim);
         if (op->kind == CR_OP_CONV_IN)
             most = CR_MAX(most, (3 * CR_BAND + op->u.conv.taps->n_cols) * CR_TILE);
+        if (op->kind == CR_OP_SSM_IN)
+            most = CR_MAX(most, (op->u.ssm_in.taps->n_cols + 1) * CR_TILE);
         if (op->kind == CR_OP_MOE_ROUTE)
             most = CR_MAX(most, 2 * CR_BAND * CR_TILE +
                                     cr_plan_moe_bytes(&op->u.moe_route.routing, max_rows) /
@@ -410,6 +415,8 @@ static cera_status supports(const cr_backend *backend, const cr_op *op, cera_err
         return want_kernel(backend, op, &op->u.qkv.v, err);
     case CR_OP_CONV_IN:
         return want_kernel(backend, op, &op->u.conv.in, err);
+    case CR_OP_SSM_IN:
+        return want_kernel(backend, op, &op->u.ssm_in.in, err);
     case CR_OP_RESIDUAL:
         return want_kernel(backend, op, &op->u.residual.proj, err);
     case CR_OP_NORM_GATE_UP:
@@ -426,6 +433,7 @@ static cera_status supports(const cr_backend *backend, const cr_op *op, cera_err
         return want_kernel(backend, op, &op->u.head.proj, err);
     case CR_OP_EMBED:
     case CR_OP_ATTEND:
+    case CR_OP_SSM_SCAN:
         return CERA_OK;
     case CR_OP_COUNT:
         break;

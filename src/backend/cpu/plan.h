@@ -129,8 +129,9 @@ void cr_kv_copy(cr_backend *backend, const cr_graph *graph, int group, cr_type k
 
 /* The ops. Each is called by every worker. */
 typedef void cr_op_run(cr_plan *plan, const cr_op *op, int worker);
-cr_op_run cr_op_embed, cr_op_norm_qkv, cr_op_attend, cr_op_conv_in, cr_op_residual,
-    cr_op_norm_gate_up, cr_op_moe_route, cr_op_moe_gate_up, cr_op_moe_down, cr_op_head;
+cr_op_run cr_op_embed, cr_op_norm_qkv, cr_op_attend, cr_op_conv_in, cr_op_ssm_in, cr_op_ssm_scan,
+    cr_op_residual, cr_op_norm_gate_up, cr_op_moe_route, cr_op_moe_gate_up, cr_op_moe_down,
+    cr_op_head;
 
 /* Bytes that the MoE ops want of a worker's scratch behind their tiles. */
 size_t cr_plan_moe_bytes(const cr_routing *routing, int max_rows);
