@@ -106,7 +106,7 @@ typedef struct vectors {
     const uint8_t *cache;
 } vectors;
 
-enum { D = 576, FF = 1536, HEAD = 64, KEYS = 256 };
+enum { D = 576, FF = 1536, HEAD = 64, KEYS = 256, CHANNELS = 64, STATE = 128, TAPS = 4 };
 
 static void run_quantize(vectors *v)
 {
@@ -154,6 +154,18 @@ static void run_mix_values(vectors *v)
     v->k->mix_values[CR_TYPE_F16](v->y, v->a, v->cache, HEAD, KEYS);
 }
 
+/* A head of Granite 4.0 H; its state lies behind y. */
+static void run_ssm_step(vectors *v)
+{
+    const cr_ssm_token token = { v->a, v->b, v->b, 0.5f, 1e-3f, 1.0f, CHANNELS, STATE };
+    v->k->ssm_step(v->y, v->y + FF, &token);
+}
+
+static void run_convolve(vectors *v)
+{
+    v->k->convolve(v->y, v->a, CHANNELS, v->b, TAPS, v->b, CHANNELS);
+}
+
 static void bench_vectors(cr_tier tier, vectors *v)
 {
     static const struct {
@@ -170,6 +182,8 @@ static void bench_vectors(cr_tier tier, vectors *v)
         { "dot_keys F16 64 x 256", run_dot_keys, 2 * HEAD * KEYS },
         { "exp_sum 256", run_exp_sum, 4 * KEYS },
         { "mix_values F16 64 x 256", run_mix_values, 2 * HEAD * KEYS },
+        { "convolve 64 x 4", run_convolve, 8 * CHANNELS * TAPS },
+        { "ssm_step 64 x 128", run_ssm_step, 4 * CHANNELS * STATE },
     };
     for (size_t i = 0; i < CR_COUNT(all); i++) {
         double best = 1e30;
@@ -200,7 +214,7 @@ int main(int argc, char **argv)
         cr_kernels_get((cr_tier)tier, &k);
         bench_matvec((cr_tier)tier, &k, w, large, y);
         vectors v = { .k = &k, .x = d, .a = a.f, .b = b.f, .y = y, .cache = w };
-        memset(y, 0, FF * sizeof *y);
+        memset(y, 0, (FF + CHANNELS * STATE) * sizeof *y);
         bench_vectors((cr_tier)tier, &v);
     }
     free(d.f);

@@ -485,6 +485,9 @@ static void check_in_place(cr_tier tier, const cr_kernels *scalar, const cr_kern
         memcpy(y, x, sizeof y);
         kernels->gate_mul[gate](y, y, w, 100);
         assert_same(want, y, 100, "gate_mul in place", tier);
+        memcpy(y, w, sizeof y);
+        kernels->gate_mul[gate](y, x, y, 100);
+        assert_same(want, y, 100, "gate_mul in the place of up", tier);
     }
 }
 
@@ -545,6 +548,65 @@ static void check_attention(cr_tier tier, const cr_kernels *scalar, const cr_ker
     fence_free(&g);
 }
 
+static void check_convolve(cr_tier tier, const cr_kernels *scalar, const cr_kernels *kernels)
+{
+    enum { MAX_TAPS = 16, N = 70 };
+    fence a = fence_new(MAX_TAPS * N * sizeof(float)), b = fence_new(MAX_TAPS * N * sizeof(float));
+    fence c = fence_new(N * sizeof(float));
+    float want[N], got[N + 2 * GUARD];
+    for (size_t n_taps = 2; n_taps <= MAX_TAPS; n_taps++) {
+        for (size_t n = 1; n <= N; n++) {
+            const bool odd = (n + n_taps) % 3 == 0;
+            const size_t stride = n + random_below(N - n + 1);
+            const float *x = fill_vector(&a, (n_taps - 1) * stride + n, odd);
+            const float *taps = fill_vector(&b, n_taps * n, odd);
+            const float *bias = n % 2 == 0 ? fill_vector(&c, n, odd) : NULL;
+            guard_fill(got, n);
+            scalar->convolve(want, x, stride, taps, n_taps, bias, n);
+            kernels->convolve(got + GUARD, x, stride, taps, n_taps, bias, n);
+            assert_same(want, got + GUARD, n, "convolve", tier);
+            guard_check(got, n, "convolve", tier);
+        }
+    }
+    fence_free(&a);
+    fence_free(&b);
+    fence_free(&c);
+}
+
+static void check_ssm_step(cr_tier tier, const cr_kernels *scalar, const cr_kernels *kernels)
+{
+    enum { N = 5, MAX_STATE = 140 };
+    fence fences[4];
+    for (size_t i = 0; i < 3; i++)
+        fences[i] = fence_new(MAX_STATE * sizeof(float));
+    fences[3] = fence_new(N * MAX_STATE * sizeof(float));
+    float want[N], got[N + 2 * GUARD], want_state[N * MAX_STATE];
+    for (size_t n_state = 1; n_state <= MAX_STATE; n_state++) {
+        const bool odd = n_state % 3 == 0;
+        const size_t n = 1 + n_state % N, n_all = n * n_state;
+        cr_ssm_token token = {
+            .x = fill_vector(&fences[0], n, odd),
+            .b = fill_vector(&fences[1], n_state, odd),
+            .c = fill_vector(&fences[2], n_state, odd),
+            .decay = n_state % 30 == 0 ? INFINITY : 0.75f,
+            .step = random_float(),
+            .skip = random_float(),
+            .n_channels = n,
+            .n_state = n_state,
+        };
+        float *state_got = fill_vector(&fences[3], n_all, odd);
+        memcpy(want_state, state_got, n_all * sizeof *want_state);
+        guard_fill(got, n);
+        scalar->ssm_step(want, want_state, &token);
+        kernels->ssm_step(got + GUARD, state_got, &token);
+        assert_same(want, got + GUARD, n, "ssm_step", tier);
+        assert_same(want_state, state_got, n_all, "ssm_step's state", tier);
+        guard_check(got, n, "ssm_step", tier);
+    }
+    for (size_t i = 0; i < 4; i++)
+        fence_free(&fences[i]);
+}
+
 static void test_matvec(void **unused)
 {
     (void)unused;
@@ -582,6 +644,13 @@ static void test_attention(void **unused)
     for_each_tier(check_attention);
 }
 
+static void test_recurrent(void **unused)
+{
+    (void)unused;
+    for_each_tier(check_convolve);
+    for_each_tier(check_ssm_step);
+}
+
 static void test_table_is_full(void **unused)
 {
     (void)unused;
@@ -595,6 +664,7 @@ static void test_table_is_full(void **unused)
     static const cr_type cached[] = { CR_TYPE_F16, CR_TYPE_F32, CR_TYPE_Q8_0 };
     for (size_t i = 0; i < CR_COUNT(cached); i++)
         assert_true(k.dot_keys[cached[i]] && k.mix_values[cached[i]] && k.store[cached[i]]);
+    assert_true(k.convolve && k.ssm_step);
 }
 
 /* ---- scalar against double precision ---- */
@@ -883,6 +953,50 @@ static void test_scalar_q8_0(void **unused)
     }
 }
 
+/* Against double precision: a convolution, and what a state is after some tokens. */
+static void test_scalar_recurrent(void **unused)
+{
+    (void)unused;
+    enum { N = 6, STATE = 40, TAPS = 4, TOKENS = 9 };
+    cr_kernels k;
+    cr_kernels_get(CR_TIER_SCALAR, &k);
+    float window[TAPS * N], taps[N * TAPS], bias[N], y[N];
+    for (int i = 0; i < TAPS * N; i++)
+        window[i] = random_float(), taps[i] = random_float();
+    for (int i = 0; i < N; i++)
+        bias[i] = random_float();
+    k.convolve(y, window, N, taps, TAPS, bias, N);
+    for (int i = 0; i < N; i++) {
+        double want = (double)bias[i], size = fabs(want);
+        for (int t = 0; t < TAPS; t++) {
+            const double product = (double)taps[i * TAPS + t] * (double)window[t * N + i];
+            want += product, size += fabs(product);
+        }
+        assert_true(fabs((double)y[i] - want) <= TAPS * 0x1p-24 * size);
+    }
+
+    float values[N * STATE] = { 0 }, x[N], b[STATE], c[STATE];
+    double want_values[N * STATE] = { 0 };
+    for (int t = 0; t < TOKENS; t++) {
+        for (int i = 0; i < STATE; i++)
+            b[i] = random_float(), c[i] = random_float();
+        for (int j = 0; j < N; j++)
+            x[j] = random_float();
+        const float decay = 0.9f - 0.05f * (float)t, step = 0.3f + 0.1f * (float)t, skip = 1.25f;
+        k.ssm_step(y, values, &(cr_ssm_token){ x, b, c, decay, step, skip, N, STATE });
+        for (int j = 0; j < N; j++) {
+            double want = (double)skip * (double)x[j], size = fabs(want);
+            for (int i = 0; i < STATE; i++) {
+                double *s = &want_values[j * STATE + i];
+                *s = (double)decay * *s + (double)step * (double)x[j] * (double)b[i];
+                want += *s * (double)c[i], size += fabs(*s * (double)c[i]);
+                assert_true(fabs((double)values[j * STATE + i] - *s) <= 4 * TOKENS * 0x1p-24);
+            }
+            assert_true(fabs((double)y[j] - want) <= 4 * TOKENS * 0x1p-24 * (size + 1));
+        }
+    }
+}
+
 int main(void)
 {
     const char *given = getenv("CERA_TEST_SEED"), *only = getenv("CERA_TEST_ONLY");
@@ -893,20 +1007,14 @@ int main(void)
     if (only)
         cmocka_set_test_filter(only);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table_is_full),
-        cmocka_unit_test(test_act_layout),
-        cmocka_unit_test(test_matvec),
-        cmocka_unit_test(test_matvec_split),
-        cmocka_unit_test(test_matmul),
-        cmocka_unit_test(test_quantize),
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_scalar_matvec),
-        cmocka_unit_test(test_scalar_quantize),
-        cmocka_unit_test(test_exp),
-        cmocka_unit_test(test_scalar_vectors),
-        cmocka_unit_test(test_scalar_attention),
-        cmocka_unit_test(test_scalar_q8_0),
+        cmocka_unit_test(test_table_is_full),   cmocka_unit_test(test_act_layout),
+        cmocka_unit_test(test_matvec),          cmocka_unit_test(test_matvec_split),
+        cmocka_unit_test(test_matmul),          cmocka_unit_test(test_quantize),
+        cmocka_unit_test(test_vectors),         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_recurrent),       cmocka_unit_test(test_scalar_matvec),
+        cmocka_unit_test(test_scalar_quantize), cmocka_unit_test(test_exp),
+        cmocka_unit_test(test_scalar_vectors),  cmocka_unit_test(test_scalar_attention),
+        cmocka_unit_test(test_scalar_q8_0),     cmocka_unit_test(test_scalar_recurrent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
