@@ -158,7 +158,7 @@ static void run_mix_values(vectors *v)
 static void run_ssm_step(vectors *v)
 {
     const cr_ssm_token token = { v->a, v->b, v->b, 0.5f, 1e-3f, 1.0f, CHANNELS, STATE };
-    v->k->ssm_step(v->y, v->y + FF, &token);
+    v->k->ssm_step(v->y, v->y + FF, v->y + FF, &token);
 }
 
 static void run_convolve(vectors *v)

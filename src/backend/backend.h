@@ -18,7 +18,7 @@ typedef struct cr_backend_options {
 /* One sequence of a batch. Its rows stand together in the batch, in ascending position. */
 typedef struct cr_batch_seq {
     int n_past; /* positions that are computed already */
-    int n_rows; /* new ones: positions n_past, n_past + 1, ... */
+    int n_rows; /* new ones, at least 1: positions n_past, n_past + 1, ... */
     /* Of each cache group of the graph, [ceil((n_past + n_rows) / CR_PAGE)] pages. Those that the
      * group's window has passed may be NULL. */
     void *const *const *pages;

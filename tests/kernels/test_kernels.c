@@ -596,9 +596,13 @@ static void check_ssm_step(cr_tier tier, const cr_kernels *scalar, const cr_kern
         };
         float *state_got = fill_vector(&fences[3], n_all, odd);
         memcpy(want_state, state_got, n_all * sizeof *want_state);
+        /* From a state of its own, or in place. */
+        float other[N * MAX_STATE];
+        memcpy(other, state_got, n_all * sizeof *other);
+        const float *before = n_state % 2 == 0 ? other : state_got;
         guard_fill(got, n);
-        scalar->ssm_step(want, want_state, &token);
-        kernels->ssm_step(got + GUARD, state_got, &token);
+        scalar->ssm_step(want, want_state, want_state, &token);
+        kernels->ssm_step(got + GUARD, state_got, before, &token);
         assert_same(want, got + GUARD, n, "ssm_step", tier);
         assert_same(want_state, state_got, n_all, "ssm_step's state", tier);
         guard_check(got, n, "ssm_step", tier);
@@ -983,7 +987,7 @@ static void test_scalar_recurrent(void **unused)
         for (int j = 0; j < N; j++)
             x[j] = random_float();
         const float decay = 0.9f - 0.05f * (float)t, step = 0.3f + 0.1f * (float)t, skip = 1.25f;
-        k.ssm_step(y, values, &(cr_ssm_token){ x, b, c, decay, step, skip, N, STATE });
+        k.ssm_step(y, values, values, &(cr_ssm_token){ x, b, c, decay, step, skip, N, STATE });
         for (int j = 0; j < N; j++) {
             double want = (double)skip * (double)x[j], size = fabs(want);
             for (int i = 0; i < STATE; i++) {

@@ -105,16 +105,16 @@ typedef void cr_store(void *dst, const float *src, size_t n);
 typedef void cr_convolve(float *y, const float *x, size_t x_stride, const float *taps,
                          size_t n_taps, const float *bias, size_t n);
 
-/* One token's step of one head of a state space; state [n_channels][n_state]:
- *     state[j][i] = fma(decay, state[j][i], (step * x[j]) * b[i])
- *     y[j] = fma(skip, x[j], dot(state[j], c))           16 chains over single elements */
+/* One token's step of one head of a state space; states [n_channels][n_state], `after` may be `before`:
+ *     after[j][i] = fma(decay, before[j][i], (step * x[j]) * b[i])
+ *     y[j] = fma(skip, x[j], dot(after[j], c))           16 chains over single elements */
 typedef struct cr_ssm_token {
     const float *x;     /* [n_channels] */
     const float *b, *c; /* [n_state] */
     float decay, step, skip;
     size_t n_channels, n_state;
 } cr_ssm_token;
-typedef void cr_ssm_step(float *y, float *state, const cr_ssm_token *token);
+typedef void cr_ssm_step(float *y, float *after, const float *before, const cr_ssm_token *token);
 
 /* Keys and values are F16, F32 or Q8_0: index by cr_type. */
 typedef struct cr_kernels {

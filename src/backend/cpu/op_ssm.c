@@ -117,9 +117,9 @@ static float softplus(float v)
     return (float)(fmax((double)v, 0) + log1p(exp(-fabs((double)v))));
 }
 
-/* One token through head h: its channels of out, and the state after it. */
+/* One token through head h: its channels of out, and the state after it from that before. */
 static void scan_token(const cr_plan *plan, const cr_op *op, size_t h, const float *projected,
-                       float *out, float *state)
+                       float *out, float *after, const float *before)
 {
     const cr_ssm *ssm = &op->u.ssm_scan.shape;
     size_t n_inner = (size_t)ssm->n_inner, n_head = (size_t)ssm->n_head;
@@ -138,7 +138,7 @@ static void scan_token(const cr_plan *plan, const cr_op *op, size_t h, const flo
         .n_state = n_state,
     };
     token.decay = (float)exp((double)(token.step * cr_weight_f32(op->u.ssm_scan.decay)[h]));
-    plan->kernels->ssm_step(out + h * n, state, &token);
+    plan->kernels->ssm_step(out + h * n, after, before, &token);
     plan->kernels->gate_mul[CR_GATE_SILU](out + h * n, z + h * n, out + h * n, n);
 }
 
@@ -150,11 +150,11 @@ static void scan_head(const cr_plan *plan, const cr_op *op, size_t h)
     int row = 0;
     for (int s = 0; s < plan->batch->n_seqs; s++) {
         const cr_batch_seq *seq = &plan->batch->seqs[s];
-        float *state = seq->state_out + at;
-        memcpy(state, seq->state_in + at, n * sizeof *state);
-        for (int i = 0; i < seq->n_rows; i++, row++)
+        float *after = seq->state_out + at;
+        const float *before = seq->state_in + at;
+        for (int i = 0; i < seq->n_rows; i++, row++, before = after)
             scan_token(plan, op, h, cr_plan_value(plan, op->in, row),
-                       cr_plan_value(plan, op->out, row), state);
+                       cr_plan_value(plan, op->out, row), after, before);
     }
 }
 

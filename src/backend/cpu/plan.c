@@ -291,6 +291,7 @@ static void begin_rows(cr_plan *plan)
     const cr_batch *batch = plan->batch;
     int row = 0;
     for (int s = 0; s < batch->n_seqs; s++) {
+        assert(batch->seqs[s].n_rows > 0);
         for (int i = 0; i < batch->seqs[s].n_rows; i++)
             plan->rows[row++] = (cr_row){ s, batch->seqs[s].n_past + i };
     }

@@ -12,14 +12,15 @@ void cr_convolve__scalar(float *y, const float *x, size_t x_stride, const float 
     }
 }
 
-void cr_ssm_step__scalar(float *y, float *state, const cr_ssm_token *token)
+void cr_ssm_step__scalar(float *y, float *after, const float *before, const cr_ssm_token *token)
 {
     for (size_t j = 0; j < token->n_channels; j++) {
-        float *s = state + j * token->n_state;
+        const float *from = before + j * token->n_state;
+        float *s = after + j * token->n_state;
         const float scaled = token->step * token->x[j];
         float chain[CR_CHAINS] = { 0 };
         for (size_t i = 0; i < token->n_state; i++) {
-            s[i] = fmaf(token->decay, s[i], scaled * token->b[i]);
+            s[i] = fmaf(token->decay, from[i], scaled * token->b[i]);
             chain[i % CR_CHAINS] = fmaf(s[i], token->c[i], chain[i % CR_CHAINS]);
         }
         y[j] = fmaf(token->skip, token->x[j], merge_chains(chain));

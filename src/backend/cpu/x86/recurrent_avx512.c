@@ -22,27 +22,27 @@ void cr_convolve__avx512(float *y, const float *x, size_t x_stride, const float 
 }
 
 /* Up to sixteen numbers of a channel's state; chains of lanes that are off stay. */
-CR_INLINE __m512 step_part(float *state, const cr_ssm_token *token, size_t i, __m512 decay,
-                           __m512 scaled, __mmask16 lanes, __m512 chain)
+CR_INLINE __m512 step_part(float *after, const float *before, const cr_ssm_token *token, size_t i,
+                           __m512 decay, __m512 scaled, __mmask16 lanes, __m512 chain)
 {
     const __m512 b = _mm512_mul_ps(scaled, _mm512_maskz_loadu_ps(lanes, token->b + i));
-    const __m512 s = _mm512_fmadd_ps(decay, _mm512_maskz_loadu_ps(lanes, state + i), b);
-    _mm512_mask_storeu_ps(state + i, lanes, s);
+    const __m512 s = _mm512_fmadd_ps(decay, _mm512_maskz_loadu_ps(lanes, before + i), b);
+    _mm512_mask_storeu_ps(after + i, lanes, s);
     return _mm512_mask3_fmadd_ps(s, _mm512_maskz_loadu_ps(lanes, token->c + i), chain, lanes);
 }
 
-void cr_ssm_step__avx512(float *y, float *state, const cr_ssm_token *token)
+void cr_ssm_step__avx512(float *y, float *after, const float *before, const cr_ssm_token *token)
 {
     const __m512 decay = _mm512_set1_ps(token->decay);
     const size_t n = token->n_state;
-    for (size_t j = 0; j < token->n_channels; j++, state += n) {
+    for (size_t j = 0; j < token->n_channels; j++, after += n, before += n) {
         const __m512 scaled = _mm512_set1_ps(token->step * token->x[j]);
         __m512 chain = _mm512_setzero_ps();
         size_t i = 0;
         for (; i + 16 <= n; i += 16)
-            chain = step_part(state, token, i, decay, scaled, 0xffff, chain);
+            chain = step_part(after, before, token, i, decay, scaled, 0xffff, chain);
         if (i < n)
-            chain = step_part(state, token, i, decay, scaled, first_lanes(n - i), chain);
+            chain = step_part(after, before, token, i, decay, scaled, first_lanes(n - i), chain);
         y[j] = fmaf(token->skip, token->x[j], merge_chains(chain));
     }
 }
