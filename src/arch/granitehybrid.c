@@ -6,8 +6,8 @@
  *
  * Mistakes people make here:
  * - `attention.head_count_kv` is an array with 0 for state-space layers.
- * - Granite's attention has no positions at all: `rope.scaling.finetuned` = false says so, while Bamba's
- *   rotates. Rotating still reads fluently.
+ * - Granite's attention has no positions at all: `rope.scaling.finetuned` = false says so, while
+ *   Bamba's rotates. Rotating still reads fluently.
  * - The four scales are those of granite. Bamba has none; a Granite file without `logit_scale` is
  *   damaged. */
 #include "arch/arch.h"

@@ -1,9 +1,9 @@
 /* mamba2: no attention, no feed-forward; every layer is a state space.
  *
- *     h += out(rmsnorm(y * silu(z)))        y: the recurrence of backend/cpu/op_ssm.c over rmsnorm(h)
+ *     h += out(rmsnorm(y * silu(z)))        y: the recurrence of backend/cpu/op_ssm.c, of rmsnorm(h)
  *
  * Mistakes people make here:
- * - The input projection gives z, x, b, c, step in this order; the convolution takes x, b and c together.
+ * - The input projection gives z, x, b, c, step in this order; the convolution takes x, b and c.
  * - `ssm_a` holds -exp(A_log), ready for use; `ssm_dt.bias` is added before the softplus.
  * - The gate comes before the norm, and the norm is over each group of channels on its own.
  * - `ssm.time_step_rank` is the number of heads.

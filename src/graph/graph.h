@@ -66,7 +66,7 @@ typedef struct cr_heads {
 } cr_heads;
 
 /* The shape of a state-space mixer (Mamba-2). Its channels stand in heads of n_inner / n_head; each
- * channel has n_state numbers of state. Head h reads the b and c of group h / (n_head / n_group). */
+ * channel has n_state numbers of state. Head h reads b and c of group h / (n_head / n_group). */
 typedef struct cr_ssm {
     int n_inner, n_head, n_group, n_state;
 } cr_ssm;
@@ -77,8 +77,8 @@ static inline size_t cr_ssm_conv_width(const cr_ssm *ssm)
     return (size_t)ssm->n_inner + 2 * (size_t)ssm->n_group * (size_t)ssm->n_state;
 }
 
-/* What the input projection gives for a token: z [n_inner], x [n_inner], b and c [n_group][n_state],
- * step [n_head]. */
+/* What the input projection gives for a token: z and x [n_inner], b and c [n_group][n_state], step
+ * [n_head]. */
 static inline size_t cr_ssm_in_width(const cr_ssm *ssm)
 {
     return (size_t)ssm->n_inner + cr_ssm_conv_width(ssm) + (size_t)ssm->n_head;

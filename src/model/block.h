@@ -3,8 +3,8 @@
  *     x -> norm -> mixer -> norm -> + -> norm -> feed-forward -> norm -> + ->
  *     '----------------------------'   '-------------------------------'
  *
- * Most architectures have the norms before, some those after, some both. Without a feed-forward width a
- * layer is its mixer.
+ * Most architectures have the norms before, some those after, some both. Without a feed-forward width
+ * a layer is its mixer.
  *
  * An architecture says which tensors exist (rules) and which mixer a layer has (recipe); this module
  * binds the tensors and lowers layers to ops. */

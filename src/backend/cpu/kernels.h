@@ -101,11 +101,12 @@ typedef void cr_mix_values(float *o, const float *p, const void *values, size_t 
 typedef void cr_store(void *dst, const float *src, size_t n);
 
 /* A causal convolution of each channel on its own: y[i] = bias[i], then for k ascending
- * y[i] = fma(taps[i][k], x[k][i], y[i]). Row k of x begins at x + k * x_stride; bias NULL: zeros. */
+ * y[i] = fma(taps[i][k], x[k][i], y[i]). Row k of x begins at x + k * x_stride; bias NULL: 0. */
 typedef void cr_convolve(float *y, const float *x, size_t x_stride, const float *taps,
                          size_t n_taps, const float *bias, size_t n);
 
-/* One token's step of one head of a state space; states [n_channels][n_state], `after` may be `before`:
+/* One token's step of one head of a state space; states [n_channels][n_state]; `after` may be
+ * `before`:
  *     after[j][i] = fma(decay, before[j][i], (step * x[j]) * b[i])
  *     y[j] = fma(skip, x[j], dot(after[j], c))           16 chains over single elements */
 typedef struct cr_ssm_token {

@@ -2,14 +2,14 @@
  * third part.
  *
  *     z, u, step = in(norm(h))                  u is what the convolution takes: x, b and c
- *     x, b, c = silu(conv(u))                   each channel on its own, over its last n_taps values
+ *     x, b, c = silu(conv(u))                   each channel over its own last n_taps values
  *     step = softplus(step + step_bias)         a number for each head
  *     S[t] = exp(step decay) S[t - 1] + step x b^T      of each head: [channels][n_state]
  *     y = S[t] c + skip x
  *     h += out(norm(y silu(z)))                 the norm over each group of channels
  *
- * Dao and Gu, "Transformers are SSMs", 2024. That paper computes prompts in blocks; here tokens pass one
- * after another, so that a prompt gives the bits of decode whatever its chunks. Channels of the
+ * Dao and Gu, "Transformers are SSMs", 2024. That paper computes prompts in blocks; here tokens pass
+ * one after another, so that a prompt gives the bits of decode whatever its chunks. Channels of the
  * convolution and heads of the recurrence are independent: workers split those. */
 #include "backend/cpu/plan.h"
 
@@ -56,8 +56,8 @@ static void convolve(const conv_tile *tile, float *u)
     memmove(tile->window, tile->window + CR_TILE, (tile->n_taps - 1) * CR_TILE * sizeof *u);
 }
 
-/* The projections of the tile stand in the op's output; they pass through the convolution in the order
- * of their positions. */
+/* The projections of the tile stand in the op's output; they pass through the convolution in the
+ * order of their positions. */
 static void convolve_rows(cr_plan *plan, const conv_tile *tile)
 {
     const cr_op *op = tile->op;
