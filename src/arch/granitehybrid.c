@@ -1,8 +1,9 @@
-/* granitehybrid: granite with the state spaces of mamba2 in most layers, attention in a few. IBM's
- * Granite 4.0 H, and Bamba.
+/* granitehybrid: granite with the state spaces of mamba2 in most layers, attention in a few; some
+ * have the experts of granitemoe. IBM's Granite 4.0 H, and Bamba.
  *
  *     state-space layer:  x += residual_scale * out(rmsnorm(y * silu(z)))
- *     all layers:         x += residual_scale * down(silu(gate(n)) * up(n))      n = rmsnorm(x)
+ *     all layers, dense:  x += residual_scale * down(silu(gate(n)) * up(n))      n = rmsnorm(x)
+ *             or routed:  x += residual_scale * (moe + shared(n))
  *
  * Mistakes people make here:
  * - `attention.head_count_kv` is an array with 0 for state-space layers.
@@ -14,7 +15,9 @@
 
 static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)
 {
-    CR_TRY(cr_keys_decoder(keys, 0, hp));
+    CR_TRY(cr_keys_routed_decoder(keys, 0, CR_OPTIONAL, hp));
+    CR_TRY(cr_keys_int(keys, "expert_shared_feed_forward_length", CR_OPTIONAL, 0, CR_MAX_WIDTH,
+                       &hp->n_ff_shared));
     CR_TRY(cr_keys_ssm(keys, hp));
     CR_TRY(cr_keys_refuse_number(keys, "attention.sliding_window", 0));
 
@@ -53,12 +56,19 @@ static const cr_rule rules[] = {
     CR_TENSOR_VECTOR(ATTN_OUT_BIAS, "blk.%d.attn_output.bias", ATTENTION, EMBD, .optional = true),
 
     CR_TENSOR_VECTOR(FFN_NORM, "blk.%d.ffn_norm.weight", EVERY_LAYER, EMBD),
-    CR_TENSOR_MATRIX(GATE, "blk.%d.ffn_gate.weight", EVERY_LAYER, EMBD, FF),
-    CR_TENSOR_MATRIX(UP, "blk.%d.ffn_up.weight", EVERY_LAYER, EMBD, FF),
-    CR_TENSOR_MATRIX(DOWN, "blk.%d.ffn_down.weight", EVERY_LAYER, FF, EMBD),
-    CR_TENSOR_VECTOR(GATE_BIAS, "blk.%d.ffn_gate.bias", EVERY_LAYER, FF, .optional = true),
-    CR_TENSOR_VECTOR(UP_BIAS, "blk.%d.ffn_up.bias", EVERY_LAYER, FF, .optional = true),
-    CR_TENSOR_VECTOR(DOWN_BIAS, "blk.%d.ffn_down.bias", EVERY_LAYER, EMBD, .optional = true),
+    CR_TENSOR_MATRIX(GATE, "blk.%d.ffn_gate.weight", DENSE, EMBD, FF),
+    CR_TENSOR_MATRIX(UP, "blk.%d.ffn_up.weight", DENSE, EMBD, FF),
+    CR_TENSOR_MATRIX(DOWN, "blk.%d.ffn_down.weight", DENSE, FF, EMBD),
+    CR_TENSOR_VECTOR(GATE_BIAS, "blk.%d.ffn_gate.bias", DENSE, FF, .optional = true),
+    CR_TENSOR_VECTOR(UP_BIAS, "blk.%d.ffn_up.bias", DENSE, FF, .optional = true),
+    CR_TENSOR_VECTOR(DOWN_BIAS, "blk.%d.ffn_down.bias", DENSE, EMBD, .optional = true),
+    CR_TENSOR_MATRIX(ROUTER, "blk.%d.ffn_gate_inp.weight", ROUTED, EMBD, EXPERTS),
+    CR_TENSOR_STACK(GATE_EXPERTS, "blk.%d.ffn_gate_exps.weight", ROUTED, EMBD, FF_EXPERT),
+    CR_TENSOR_STACK(UP_EXPERTS, "blk.%d.ffn_up_exps.weight", ROUTED, EMBD, FF_EXPERT),
+    CR_TENSOR_STACK(DOWN_EXPERTS, "blk.%d.ffn_down_exps.weight", ROUTED, FF_EXPERT, EMBD),
+    CR_TENSOR_MATRIX(GATE, "blk.%d.ffn_gate_shexp.weight", SHARED, EMBD, FF_SHARED),
+    CR_TENSOR_MATRIX(UP, "blk.%d.ffn_up_shexp.weight", SHARED, EMBD, FF_SHARED),
+    CR_TENSOR_MATRIX(DOWN, "blk.%d.ffn_down_shexp.weight", SHARED, FF_SHARED, EMBD),
 };
 
 static void layer(const cr_hparams *hp, int i, cr_layer *out)

@@ -511,6 +511,13 @@ static const mutation_case mutation_cases[] = {
     { "granitehybrid-f32-rope", TOY_QK_SWAPPED, "q and k exchanged" },
     { "granitehybrid-f32-rope", TOY_NO_BIAS, "biases dropped" },
     { "granitehybrid-q4_0", TOY_KEY, "residual_scale" },
+    { "granitehybrid-f32-moe", TOY_KEY, "expert_used_count" },
+    { "granitehybrid-f32-moe", TOY_EXPERT_NORM, "weights not over their sum" },
+    { "granitehybrid-f32-moe", TOY_GATING, "sigmoid for softmax" },
+    { "granitehybrid-f32-moe", TOY_ROUTER, "experts in reverse order" },
+    { "granitehybrid-f32-moe", TOY_NO_SHARED, "shared expert dropped" },
+    { "granitehybrid-f32-moe", TOY_GATE_UP, "gate and up exchanged" },
+    { "granitehybrid-q4_0-moe", TOY_ROUTER, "experts in reverse order" },
 };
 
 static double mutated_distance(const mutation_case *c)
@@ -834,7 +841,7 @@ static void test_same_granitehybrid(void **state)
 {
     (void)state;
     check_same("granitehybrid-f32-rope");
-    check_same("granitehybrid-q4_0");
+    check_same("granitehybrid-q4_0-moe");
 }
 
 /* ---- text -------------------------------------------------------------------------------- */

@@ -197,42 +197,60 @@ static void layers_become_ops(void **state)
     static const struct {
         const char *arch;
         cr_op_kind kinds[18];
-        int n;
+        int n, n_expert;
     } rows[] = {
         { "llama",
           { CR_OP_EMBED, CR_OP_NORM_QKV, CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_NORM_GATE_UP,
             CR_OP_RESIDUAL, CR_OP_NORM_QKV, CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_NORM_GATE_UP,
             CR_OP_RESIDUAL, CR_OP_HEAD },
-          12 },
+          12,
+          0 },
         { "lfm2",
           { CR_OP_EMBED, CR_OP_CONV_IN, CR_OP_RESIDUAL, CR_OP_NORM_GATE_UP, CR_OP_RESIDUAL,
             CR_OP_NORM_QKV, CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_NORM_GATE_UP, CR_OP_RESIDUAL,
             CR_OP_HEAD },
-          11 },
+          11,
+          0 },
         { "lfm2moe",
           { CR_OP_EMBED, CR_OP_CONV_IN, CR_OP_RESIDUAL, CR_OP_NORM_GATE_UP, CR_OP_RESIDUAL,
             CR_OP_NORM_QKV, CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_MOE_ROUTE, CR_OP_MOE_GATE_UP,
             CR_OP_MOE_DOWN, CR_OP_HEAD },
-          12 },
+          12,
+          0 },
         { "granitemoe",
           { CR_OP_EMBED, CR_OP_NORM_QKV, CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_MOE_ROUTE,
             CR_OP_MOE_GATE_UP, CR_OP_NORM_GATE_UP, CR_OP_MOE_DOWN, CR_OP_RESIDUAL, CR_OP_NORM_QKV,
             CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_MOE_ROUTE, CR_OP_MOE_GATE_UP, CR_OP_NORM_GATE_UP,
             CR_OP_MOE_DOWN, CR_OP_RESIDUAL, CR_OP_HEAD },
-          18 },
+          18,
+          0 },
         { "mamba2",
           { CR_OP_EMBED, CR_OP_SSM_IN, CR_OP_SSM_SCAN, CR_OP_RESIDUAL, CR_OP_SSM_IN, CR_OP_SSM_SCAN,
             CR_OP_RESIDUAL, CR_OP_HEAD },
-          8 },
+          8,
+          0 },
         { "granitehybrid",
           { CR_OP_EMBED, CR_OP_SSM_IN, CR_OP_SSM_SCAN, CR_OP_RESIDUAL, CR_OP_NORM_GATE_UP,
             CR_OP_RESIDUAL, CR_OP_NORM_QKV, CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_NORM_GATE_UP,
             CR_OP_RESIDUAL, CR_OP_HEAD },
-          12 },
+          12,
+          0 },
+        { "granitehybrid",
+          { CR_OP_EMBED, CR_OP_SSM_IN, CR_OP_SSM_SCAN, CR_OP_RESIDUAL, CR_OP_MOE_ROUTE,
+            CR_OP_MOE_GATE_UP, CR_OP_NORM_GATE_UP, CR_OP_MOE_DOWN, CR_OP_RESIDUAL, CR_OP_NORM_QKV,
+            CR_OP_ATTEND, CR_OP_RESIDUAL, CR_OP_MOE_ROUTE, CR_OP_MOE_GATE_UP, CR_OP_NORM_GATE_UP,
+            CR_OP_MOE_DOWN, CR_OP_RESIDUAL, CR_OP_HEAD },
+          18,
+          4 },
     };
     for (size_t i = 0; i < CR_COUNT(rows); i++) {
         gguf_build file;
         toy_spec spec = small(rows[i].arch);
+        if (rows[i].n_expert > 0) {
+            spec.n_expert = rows[i].n_expert;
+            spec.n_expert_used = 2;
+            spec.n_ff_shared = 40;
+        }
         cera_engine *e = open_toy(&spec, &file);
         const cr_model *model = e->core->model;
         const cr_graph *g = &model->graph;

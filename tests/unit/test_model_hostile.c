@@ -36,7 +36,8 @@ enum {
     CONV = 1 << 8,       /* convolutions in some layers */
     SCALES = 1 << 9,     /* Granite's four */
     SSM = 1 << 10,       /* state spaces in some layers */
-    DECODER = 1 << 11,   /* attention in some layer, feed-forwards in all */
+    SHARED = 1 << 11,    /* has an expert that all tokens use */
+    DECODER = 1 << 12,   /* attention in some layer, feed-forwards in all */
     ATTENTION = DECODER | HEADS | ROPE,
     WINDOWED = ATTENTION | WINDOWS | PATTERN | NO_EXPERTS,
     PLAIN = ATTENTION | NO_WINDOW | NO_EXPERTS,
@@ -69,9 +70,9 @@ static void with_shared_expert(toy_spec *spec)
     spec->n_ff_shared = 40;
 }
 
-static void without_rotation(toy_spec *spec)
+static void with_all_of_granite(toy_spec *spec)
 {
-    with_logit_scale(spec);
+    with_shared_expert(spec);
     spec->no_rope = true;
 }
 
@@ -90,10 +91,10 @@ static const subject subjects[] = {
     { "phi3", WINDOWED, NULL },
     { "qwen3moe", ROUTED | NO_SHARED, with_experts },
     { "lfm2moe", DECODER | ROPE | NO_WINDOW | EXPERTS | NO_SHARED | CONV, with_experts },
-    { "granitemoe", ROUTED | SCALES, with_shared_expert },
+    { "granitemoe", ROUTED | SHARED | SCALES, with_shared_expert },
     { "mamba2", SSM, NULL },
-    { "granitehybrid", DECODER | ROPE | NO_WINDOW | NO_EXPERTS | SSM, NULL },
-    { "granitehybrid", DECODER | NO_WINDOW | NO_EXPERTS | SSM | SCALES, without_rotation },
+    { "granitehybrid", DECODER | ROPE | NO_WINDOW | SSM, NULL },
+    { "granitehybrid", DECODER | NO_WINDOW | EXPERTS | SHARED | SSM | SCALES, with_all_of_granite },
 };
 
 static toy_spec small(const subject *s)
@@ -362,6 +363,13 @@ static const hostile cases[] = {
     { EXPERTS, ".expert_weights_norm: expected ", { F("expert_weights_norm", 1) } },
     POSITIVE(EXPERTS, "expert_weights_scale"),
     { EXPERTS, ".expert_group_count: only 0 is supported, found 2", { U("expert_group_count", 2) } },
+    { SHARED, ".expert_shared_feed_forward_length: expected 0 to 1048576, found -1",
+      { I("expert_shared_feed_forward_length", -1) } },
+    { SHARED, ".expert_shared_feed_forward_length: expected 0 to 1048576, found 2147483648",
+      { U("expert_shared_feed_forward_length", 1u << 31) } },
+    { SHARED, "blk.1.ffn_gate_shexp.weight: expected [32, 41], file has [32, 40]",
+      { U("expert_shared_feed_forward_length", 41) } },
+    { SHARED, "ffn_", { NONE("expert_count") } },
     { NO_SHARED, ".expert_shared_feed_forward_length: only 0 is supported, found 8",
       { U("expert_shared_feed_forward_length", 8) } },
 
@@ -410,13 +418,6 @@ static const struct {
         { EVERY, ".expert_count: the key is missing", { NONE("expert_count") } },
         { EVERY, ".expert_count: expected 1 to 1024, found 0", { U("expert_count", 0) } } } },
     { "granitemoe", {
-        { EVERY, ".expert_shared_feed_forward_length: expected 0 to 1048576, found -1",
-          { I("expert_shared_feed_forward_length", -1) } },
-        { EVERY, ".expert_shared_feed_forward_length: expected 0 to 1048576, found 2147483648",
-          { U("expert_shared_feed_forward_length", 1u << 31) } },
-        { EVERY, "blk.1.ffn_gate_shexp.weight: expected [32, 41], file has [32, 40]",
-          { U("expert_shared_feed_forward_length", 41) } },
-        { EVERY, "ffn_", { NONE("expert_count") } },
         { EVERY, ".rope.scaling.finetuned: only 1 is supported, found 0",
           { U("rope.scaling.finetuned", 0) } } } },
     { "granite", {
