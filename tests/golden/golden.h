@@ -19,7 +19,7 @@
 /* Bounds of a difference, as a share of the standard deviation of the reference's values. They are
  * never raised to make a test pass.
  *
- * Random models (test_toy): of the largest difference. */
+ * Random models (test_toy_logits): of the largest difference. */
 #define GOLDEN_FLOAT 0.005 /* weights that are floats */
 #define GOLDEN_INT8 0.06   /* quantised weights: activations become 8-bit integers */
 /* The same where an architecture makes errors larger: b * x and c * y of lfm2 multiply them, and norms

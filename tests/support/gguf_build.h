@@ -69,7 +69,8 @@ static inline void build_done(gguf_build *b)
     b->data = NULL;
 }
 
-static inline void build_bytes(gguf_build *b, const void *bytes, size_t n)
+/* The next n bytes, which the caller writes. */
+static inline uint8_t *build_room(gguf_build *b, size_t n)
 {
     if (n > b->room - b->size) {
         b->room = (b->size + n) * 2;
@@ -77,9 +78,14 @@ static inline void build_bytes(gguf_build *b, const void *bytes, size_t n)
         if (b->data == NULL)
             abort();
     }
-    if (n > 0)
-        memcpy(b->data + b->size, bytes, n);
     b->size += n;
+    return b->data + b->size - n;
+}
+
+static inline void build_bytes(gguf_build *b, const void *bytes, size_t n)
+{
+    if (n > 0)
+        memcpy(build_room(b, n), bytes, n);
 }
 
 static inline void build_number(gguf_build *b, uint64_t value, int n_bytes)

@@ -318,10 +318,14 @@ static void make_matrix(const toy *t, const tensor *x, int gain)
         }
         int n_mantissa = x->type == CR_TYPE_F32 ? 23 : x->type == CR_TYPE_F16 ? 10 : 7;
         int n_exponent = x->type == CR_TYPE_F16 ? 5 : 8;
-        for (uint64_t i = 0; i < n_cols; i++)
-            build_number(t->out,
-                         float_bits(number_at(r, from * n_cols + i), n_mantissa, n_exponent, gain),
-                         info->block_bytes);
+        int n_bytes = info->block_bytes;
+        uint8_t *out = build_room(t->out, (size_t)n_cols * (size_t)n_bytes);
+        for (uint64_t i = 0; i < n_cols; i++, out += n_bytes) {
+            uint64_t number = number_at(r, from * n_cols + i);
+            uint64_t bits = float_bits(number, n_mantissa, n_exponent, gain);
+            for (int k = 0; k < n_bytes; k++)
+                out[k] = (uint8_t)(bits >> 8 * k);
+        }
     }
 }
 
