@@ -27,15 +27,17 @@ enum {
     N_SESSIONS = 4,
     N_CONTEXT = 300,
     N_TEXTS = 3,
-    N_MODELS = 4,
+    N_MODELS = 6,
 };
 
 /* ---- models ------------------------------------------------------------------------------ */
 
-static const char *const model_names[N_MODELS] = { "llama", "lfm2", "gemma3", "phi3" };
+static const char *const model_names[N_MODELS] = { "llama", "lfm2",   "gemma3",
+                                                   "phi3",  "mamba2", "granitehybrid" };
 static gguf_build models[N_MODELS];
 
-/* gemma3: every other layer sees 70 positions; phi3: all layers see 100. */
+/* gemma3: every other layer sees 70 positions; phi3: all layers see 100. mamba2 has states and no keys,
+ * granitehybrid a layer of each. */
 static void build_model(int i)
 {
     toy_spec spec;
@@ -46,12 +48,19 @@ static void build_model(int i)
     spec.n_head = 2;
     spec.head_dim = spec.rope_dims = 32;
     spec.n_layer = i == 1 ? 4 : 2;
-    bool is_windowed = i >= 2;
+    bool is_windowed = i == 2 || i == 3, has_states = spec.ssm_inner > 0;
     spec.window = i == 2 ? 70 : i == 3 ? 100 : 0;
     spec.period = i == 2 ? 2 : 0;
     spec.tied = i == 2;
     for (int layer = 0; layer < spec.n_layer; layer++)
-        spec.n_head_kv[layer] = i == 1 && layer % 2 == 0 ? 0 : is_windowed ? 2 : 1;
+        spec.n_head_kv[layer] = (i == 1 || has_states) && layer % 2 == 0 ? 0 : is_windowed ? 2 : 1;
+    if (has_states) {
+        spec.ssm_inner = 64;
+        spec.ssm_heads = 4;
+        spec.ssm_state = 8;
+    }
+    if (i == 4)
+        spec.n_ff = spec.n_head = spec.head_dim = spec.rope_dims = spec.n_head_kv[1] = 0;
     toy_build(&spec, &models[i]);
 }
 

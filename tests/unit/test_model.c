@@ -147,7 +147,7 @@ static void hparams_are_read(void **state)
     assert_int_equal(hp->ssm.n_head, 4);
     assert_int_equal(hp->ssm.n_group, 2);
     assert_int_equal(e->core->model->graph.n_ropes, 0);
-    assert_int_equal(e->core->model->graph.page_elements, 0);
+    assert_int_equal(e->core->model->graph.n_caches, 0);
     cera_engine_close(e);
     build_done(&file);
 }
