@@ -33,6 +33,9 @@ class Tensor:
     def __init__(self, name, shape, type, data, offset=None):
         self.name, self.shape, self.type, self.data, self.offset = name, list(shape), type, data, offset
 
+    def size(self):
+        return len(self.data)
+
     def copy(self):
         return Tensor(self.name, self.shape, self.type, self.data, self.offset)
 
@@ -71,24 +74,30 @@ class Model:
     def drop_tensor(self, name):
         self.tensors = [t for t in self.tensors if t.name != name]
 
-    def layout(self):
-        """The header with its padding, and the chunks of data after it."""
+    def padding(self, size):
+        """Bytes from the end of something of this size to the next aligned place."""
         align = next((v.value for k, v in self.keys if k == "general.alignment" and v.type == U32), 32)
-        align = align if 0 < align <= 1 << 20 else 32
-        pad = lambda n: -n % align
+        return -size % (align if 0 < align <= 1 << 20 else 32)
+
+    def head(self):
+        """All that comes before the data, with its padding."""
         head = b"GGUF" + struct.pack("<IQQ", self.version, len(self.tensors), len(self.keys))
         for name, value in self.keys:
             text = name.encode()
             head += struct.pack("<Q", len(text)) + text + struct.pack("<I", value.type) + value.body()
-        at, chunks = 0, []
+        at = 0
         for t in self.tensors:
             offset = at if t.offset is None else t.offset
             text = t.name.encode()
             head += struct.pack("<Q", len(text)) + text + struct.pack("<I", len(t.shape))
             head += struct.pack("<%dQ" % len(t.shape), *t.shape) + struct.pack("<IQ", t.type, offset)
-            chunks += [t.data, bytes(pad(len(t.data)))]
-            at += len(t.data) + pad(len(t.data))
-        return head + bytes(pad(len(head))), chunks
+            at += t.size() + self.padding(t.size())
+        return head + bytes(self.padding(len(head)))
+
+    def layout(self):
+        """The header with its padding, and the chunks of data after it."""
+        return self.head(), [chunk for t in self.tensors
+                             for chunk in (t.data, bytes(self.padding(len(t.data))))]
 
     def write(self):
         head, chunks = self.layout()

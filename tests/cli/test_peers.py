@@ -147,6 +147,21 @@ class PeersTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done)
         self.assertEqual([c for c in calls if c.startswith(("cmake", "quantize"))], [])
 
+    def test_shapes_are_made_once(self):
+        args = ["-n", "0", "-p", "8", "-t", "1", "--rounds", "1", "--dir", self.folder, "--shape",
+                "SmolLM2-135M", "--quant", "Q4_0", "--json"]
+        done, calls = self.peers(*args)
+        self.assertEqual(done.returncode, 0, done)
+        path = os.path.join(self.folder, "models", "SmolLM2-135M-random-Q4_0.gguf")
+        self.assertEqual([row["model"] for row in json.loads(done.stdout)["rows"]], [path])
+        self.assertIn("cera bench %s -t 1" % path, calls[1])
+        made = os.stat(path)
+        done, _ = self.peers(*args)
+        self.assertEqual(os.stat(path).st_mtime_ns, made.st_mtime_ns)
+        done, _ = self.peers("--dir", self.folder, "--shape", "SmolLM3-1T")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("invalid choice: 'SmolLM3-1T'", done.stderr)
+
     def test_interrupt_prints_what_is_finished(self):
         process = subprocess.Popen(
             [sys.executable, PEERS, "--cera", os.path.join(self.folder, "cera"), "--llama-bin",
