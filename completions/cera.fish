@@ -38,6 +38,7 @@ complete -c cera -n '__fish_seen_subcommand_from bench' -s d -l n-depth -x -d 't
 complete -c cera -n '__fish_seen_subcommand_from bench' -s r -l repetitions -x -d 'runs of each test (default 5)'
 complete -c cera -n '__fish_seen_subcommand_from bench' -l warmup -x -d 'runs before them that do not count (default 1)'
 complete -c cera -n '__fish_seen_subcommand_from bench' -l no-warmup -d 'no such runs'
+complete -c cera -n '__fish_seen_subcommand_from bench' -l roofline -d 'compare with what the machine reads and multiplies at best'
 complete -c cera -n '__fish_seen_subcommand_from bench' -l prompt-text -x -d 'use this text instead of random tokens: as it is, or with -p repeated or cut to length'
 complete -c cera -n '__fish_seen_subcommand_from perplexity' -s c -l context-size -x -d 'tokens of a window, 3 or more; 0: 512, or the model\'s own context if less (default 0)'
 complete -c cera -n '__fish_seen_subcommand_from perplexity' -l chunks -x -d 'measure the first N windows; 0: all (default 0)'

@@ -341,6 +341,7 @@ _cera() {
                 '--repetitions[runs of each test (default 5)]:N:' \
                 '--warmup[runs before them that do not count (default 1)]:N:' \
                 '--no-warmup[no such runs]' \
+                '--roofline[compare with what the machine reads and multiplies at best]' \
                 '--prompt-text[use this text instead of random tokens\: as it is, or with -p repeated or cut to length]:TEXT:' \
                 '-t[numbers of threads, up to 256; 0\: as many as suit this machine (default 0)]:LIST:' \
                 '--threads[numbers of threads, up to 256; 0\: as many as suit this machine (default 0)]:LIST:' \

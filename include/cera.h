@@ -515,6 +515,27 @@ CERA_API void cera_engine_get_stats(const cera_engine *engine, cera_engine_stats
 
 CERA_API const cera_vocab *cera_engine_vocab(const cera_engine *engine);
 
+/* What bounds the speed of an engine on this machine. The rates are those of its threads with its
+ * instruction sets, measured when asked for: reading the weights of a token and doing nothing else,
+ * and multiplying numbers that need not be read. The counts are of the weights that a token is
+ * multiplied by (of experts, those that it uses); attention comes on top of them.
+ *
+ *     tokens generated per second          at most  read_rate / token_bytes
+ *     tokens of a long prompt per second   at most  multiply_rate / (token_macs - head_macs)
+ *
+ * The second bound does not hold for weights that are multiplied as floats (F32, F16, BF16, IQ1, IQ2,
+ * IQ3, TQ, MXFP4), whose rate is lower. */
+typedef struct cera_roofline {
+    double read_rate;     /* bytes per second */
+    double multiply_rate; /* multiplications of int8, each with its addition, per second */
+    uint64_t token_bytes;
+    uint64_t token_macs; /* multiplications, each with its addition */
+    uint64_t head_macs;  /* those of them that make logits: for one token of a prompt only */
+} cera_roofline;
+
+/* Takes the time of some tokens. Waits until no session of the engine computes. */
+CERA_API cera_status cera_engine_roofline(cera_engine *engine, cera_roofline *out, cera_error *err);
+
 typedef enum cera_pooling {
     CERA_POOLING_NONE = 0, /* a row per token */
     CERA_POOLING_MEAN = 1, /* one row */

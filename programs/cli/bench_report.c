@@ -88,6 +88,29 @@ static void series_done(series *s)
     free(s->sorted);
 }
 
+/* ---- roofline ---------------------------------------------------------------------------- */
+
+/* What bounds a test, the machine's rate of it, and how much of that the test has reached. Only
+ * weights are counted, not attention. */
+typedef struct bound {
+    const char *name, *unit;
+    double rate, share;
+} bound;
+
+static bound bound_of(const bench_setup *setup, const bench_test *test,
+                      const bench_samples *samples)
+{
+    const cera_roofline *r = &setup->roofline;
+    series ns = series_of_ns(samples->run_ns, (size_t)samples->n_runs);
+    double seconds = ns.mean * 1e-9;
+    series_done(&ns);
+    if (test->n_gen > 0)
+        return (bound){ "read", "GB/s", r->read_rate,
+                        (double)r->token_bytes * test->n_gen / seconds / r->read_rate };
+    double macs = (double)(r->token_macs - r->head_macs) * test->n_prompt + (double)r->head_macs;
+    return (bound){ "multiply", "GMAC/s", r->multiply_rate, macs / seconds / r->multiply_rate };
+}
+
 /* ---- one row as JSON, which CSV is made of too -------------------------------------------- */
 
 /* "llama 135M Q4_1", as llama-bench names what it runs. */
@@ -159,6 +182,14 @@ static json_t *row_to_json(const bench_report *report, const cera_engine_info *i
     if (measured == NULL || json_object_update(row, measured) != 0)
         bytes_no_memory();
     json_decref(measured);
+    if (setup->has_roofline) {
+        bound b = bound_of(setup, test, samples);
+        json_t *reached = json_pack("{s:s, s:f, s:f}", "bound", b.name, "bound_rate", b.rate,
+                                    "bound_share", b.share);
+        if (reached == NULL || json_object_update(row, reached) != 0)
+            bytes_no_memory();
+        json_decref(reached);
+    }
     series_done(&ns);
     series_done(&ts);
     series_done(&ttft);
@@ -227,7 +258,14 @@ static bool print_csv_line(json_t *row, bool names)
 /* The columns, with llama-bench's names and widths. Those that are not always there appear when
  * their option is not at its default. */
 enum { COLUMN_MODEL, COLUMN_SIZE, COLUMN_PARAMS, COLUMN_BACKEND, COLUMN_THREADS, COLUMN_UBATCH };
-enum { COLUMN_TYPE_K = COLUMN_UBATCH + 1, COLUMN_TYPE_V, COLUMN_TEST, COLUMN_SPEED, N_COLUMNS };
+enum {
+    COLUMN_TYPE_K = COLUMN_UBATCH + 1,
+    COLUMN_TYPE_V,
+    COLUMN_TEST,
+    COLUMN_SPEED,
+    COLUMN_BOUND,
+    N_COLUMNS
+};
 enum { DEFAULT_CHUNK = 512 };
 
 static const struct {
@@ -235,11 +273,12 @@ static const struct {
     int width;
     bool right;
 } columns[N_COLUMNS] = {
-    [COLUMN_MODEL] = { "model", 30, false },   [COLUMN_SIZE] = { "size", 10, true },
-    [COLUMN_PARAMS] = { "params", 10, true },  [COLUMN_BACKEND] = { "backend", 10, false },
-    [COLUMN_THREADS] = { "threads", 7, true }, [COLUMN_UBATCH] = { "n_ubatch", 8, true },
-    [COLUMN_TYPE_K] = { "type_k", 6, true },   [COLUMN_TYPE_V] = { "type_v", 6, true },
-    [COLUMN_TEST] = { "test", 15, true },      [COLUMN_SPEED] = { "t/s", 20, true },
+    [COLUMN_MODEL] = { "model", 30, false },       [COLUMN_SIZE] = { "size", 10, true },
+    [COLUMN_PARAMS] = { "params", 10, true },      [COLUMN_BACKEND] = { "backend", 10, false },
+    [COLUMN_THREADS] = { "threads", 7, true },     [COLUMN_UBATCH] = { "n_ubatch", 8, true },
+    [COLUMN_TYPE_K] = { "type_k", 6, true },       [COLUMN_TYPE_V] = { "type_v", 6, true },
+    [COLUMN_TEST] = { "test", 15, true },          [COLUMN_SPEED] = { "t/s", 20, true },
+    [COLUMN_BOUND] = { "of the bound", 20, true },
 };
 
 static bool column_is_shown(const bench_setup *setup, int column)
@@ -248,6 +287,8 @@ static bool column_is_shown(const bench_setup *setup, int column)
         return setup->chunk_size != DEFAULT_CHUNK;
     if (column == COLUMN_TYPE_K || column == COLUMN_TYPE_V)
         return strcmp(setup->kv_type, "f16") != 0;
+    if (column == COLUMN_BOUND)
+        return setup->has_roofline;
     return true;
 }
 
@@ -307,6 +348,11 @@ static bool print_md_row(const bench_setup *setup, const cera_engine_info *info,
                                 test->n_prompt > 0 ? test->n_prompt : test->n_gen);
     snprintf(cells[COLUMN_SPEED], ROOM, "%.2f \u00b1 %.2f", ts.mean, ts.deviation);
     series_done(&ts);
+    if (setup->has_roofline) {
+        bound b = bound_of(setup, test, samples);
+        snprintf(cells[COLUMN_BOUND], ROOM, "%.0f %% of %.1f %s", 100 * b.share, b.rate * 1e-9,
+                 b.unit);
+    }
 
     bytes text = { 0 };
     bytes_text(&text, "|");

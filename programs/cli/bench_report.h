@@ -34,6 +34,8 @@ typedef struct bench_setup {
     const char *path, *cpu_name;
     int chunk_size;
     const char *kv_type; /* "f16" */
+    bool has_roofline;
+    cera_roofline roofline; /* of the engine that runs now */
 } bench_setup;
 
 typedef struct bench_report {

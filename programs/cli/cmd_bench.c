@@ -136,6 +136,7 @@ static int read_command_line(bench *b)
         .path = b->path,
         .chunk_size = (int)(is_set(args, OPT_UBATCH_SIZE) ? values[OPT_UBATCH_SIZE].integer : 512),
         .kv_type = model_kv_name(model_kv_type(args)),
+        .has_roofline = is_set(args, OPT_ROOFLINE),
     };
     if (b->report.setup.chunk_size == 0)
         b->report.setup.chunk_size = (int)option_table[OPT_UBATCH_SIZE].max;
@@ -422,6 +423,9 @@ static int open_engine(bench *b, int n_threads, int context_size)
 static int run_tests(bench *b)
 {
     cera_error err;
+    bench_setup *setup = &b->report.setup;
+    if (setup->has_roofline && cera_engine_roofline(b->engine, &setup->roofline, &err) != CERA_OK)
+        return report_failure(WHILE_RUNNING, "cannot measure the machine", &err);
     if (cera_session_new(b->engine, NULL, &b->session, &err) != CERA_OK)
         return report_failure(WHILE_RUNNING, "cannot start a session", &err);
     interrupt_watch(b->session);

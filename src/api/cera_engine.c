@@ -75,6 +75,13 @@ const cera_vocab *cera_engine_vocab(const cera_engine *engine)
     return engine && engine->core->vocab ? &engine->vocab : NULL;
 }
 
+cera_status cera_engine_roofline(cera_engine *engine, cera_roofline *out, cera_error *err)
+{
+    if (!engine || !out)
+        return cr_fail(err, CERA_E_ARG, "roofline: expected an engine and out, found NULL");
+    return cr_engine_roofline(engine->core, out, err);
+}
+
 cera_status cera_engine_embed(cera_engine *engine, const int32_t *ids, size_t n,
                               cera_pooling pooling, float *out, cera_error *err)
 {

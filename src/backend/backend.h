@@ -84,6 +84,8 @@ typedef struct cr_backend_api {
      * positions at n_past and above may have been written; nothing else has changed. One run at a
      * time. */
     cera_status (*plan_run)(cr_plan *plan, const cr_batch *batch, cera_error *err);
+    /* Measures what bounds the plan's speed. Not during a run. */
+    cera_status (*plan_roofline)(cr_plan *plan, cera_roofline *out, cera_error *err);
     void (*plan_free)(cr_plan *plan);
 } cr_backend_api;
 

@@ -201,6 +201,15 @@ static cera_status run_batch(void *ctx, const cr_batch *batch, cera_error *err)
     return status;
 }
 
+cera_status cr_engine_roofline(cr_engine *engine, cera_roofline *out, cera_error *err)
+{
+    CR_TRY(cr_gguf_check_unchanged(engine->file, err));
+    cr_lock_take(&engine->run_lock);
+    cera_status status = engine->api->plan_roofline(engine->plan, out, err);
+    cr_lock_drop(&engine->run_lock);
+    return status;
+}
+
 cr_session_env cr_engine_env(cr_engine *engine)
 {
     return (cr_session_env){

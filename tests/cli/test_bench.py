@@ -197,6 +197,17 @@ class BenchTest(unittest.TestCase):
 
     # ---- interrupts ----
 
+    def test_roofline(self):
+        rows = bench("-p", "8", "-n", "4", "-r", "2", "-t", "1", "--roofline", "--json").json
+        self.assertEqual([r["bound"] for r in rows], ["multiply", "read"])
+        for row in rows:
+            self.assertGreater(row["bound_rate"], 1e6)
+            self.assertGreater(row["bound_share"], 0)
+        lines = bench("-p", "8", "-n", "0", "-r", "1", "--roofline").out.splitlines()
+        self.assertTrue(lines[0].rstrip(" |").endswith("of the bound"))
+        self.assertRegex(lines[2], r"\d+ % of \d+\.\d GMAC/s \|$")
+        self.assertNotIn("bound", bench("-p8", "-n0", "-r1", "-o", "csv").out)
+
     def test_interrupt_keeps_what_was_measured(self):
         process = start("bench", TINY, "-q", "-p", "4", "-n", "1000", "-r", "2000", "-v", "-o",
                         "json", "-t", "1")

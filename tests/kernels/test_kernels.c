@@ -671,6 +671,41 @@ static void test_table_is_full(void **unused)
     assert_true(k.convolve && k.ssm_step);
 }
 
+/* ---- reading and multiplying for their own sake ---- */
+
+static void test_peak(void **unused)
+{
+    (void)unused;
+    uint8_t a[CR_PEAK_MACS], bytes[700];
+    int8_t b[256];
+    for (int i = 0; i < CR_PEAK_MACS; i++)
+        a[i] = (uint8_t)(i == 5 ? 127 : i * 31 % 128);
+    for (int i = 0; i < 256; i++)
+        b[i] = (int8_t)(i * 57 % 256 - 128);
+    for (int i = 0; i < 700; i++)
+        bytes[i] = (uint8_t)(i * 89 + i / 7);
+    cr_kernels scalar;
+    cr_kernels_get(CR_TIER_SCALAR, &scalar);
+
+    /* Five rounds: b's first quarter comes twice. 0x0807...01 + 0x0b0a09. */
+    int64_t sum = 0;
+    for (int i = 0; i < CR_PEAK_MACS; i++)
+        sum += a[i] * (2 * b[i % 64] + b[64 + i % 64] + b[128 + i % 64] + b[192 + i % 64]);
+    assert_int_equal(scalar.multiply_int8(a, b, 5), (uint32_t)sum);
+    static const uint8_t few[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
+    assert_true(scalar.read_all(few, sizeof few) == UINT64_C(0x0807060504030201) + 0x0b0a09);
+
+    for (cr_tier tier = CR_TIER_AVX2; tier <= cr_cpu_tier(); tier++) {
+        cr_kernels k;
+        cr_kernels_get(tier, &k);
+        for (size_t n = 0; n < 9; n++)
+            assert_int_equal(k.multiply_int8(a, b, n), scalar.multiply_int8(a, b, n));
+        for (size_t at = 0; at < 9; at++)
+            for (size_t n = 0; n + at <= sizeof bytes; n++)
+                assert_true(k.read_all(bytes + at, n) == scalar.read_all(bytes + at, n));
+    }
+}
+
 /* ---- scalar against double precision ---- */
 
 /* Dequantised weights times dequantised activations. The bound counts roundings: two FMAs a block
@@ -1011,14 +1046,23 @@ int main(void)
     if (only)
         cmocka_set_test_filter(only);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table_is_full),   cmocka_unit_test(test_act_layout),
-        cmocka_unit_test(test_matvec),          cmocka_unit_test(test_matvec_split),
-        cmocka_unit_test(test_matmul),          cmocka_unit_test(test_quantize),
-        cmocka_unit_test(test_vectors),         cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_recurrent),       cmocka_unit_test(test_scalar_matvec),
-        cmocka_unit_test(test_scalar_quantize), cmocka_unit_test(test_exp),
-        cmocka_unit_test(test_scalar_vectors),  cmocka_unit_test(test_scalar_attention),
-        cmocka_unit_test(test_scalar_q8_0),     cmocka_unit_test(test_scalar_recurrent),
+        cmocka_unit_test(test_table_is_full),
+        cmocka_unit_test(test_act_layout),
+        cmocka_unit_test(test_matvec),
+        cmocka_unit_test(test_matvec_split),
+        cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_quantize),
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_recurrent),
+        cmocka_unit_test(test_peak),
+        cmocka_unit_test(test_scalar_matvec),
+        cmocka_unit_test(test_scalar_quantize),
+        cmocka_unit_test(test_exp),
+        cmocka_unit_test(test_scalar_vectors),
+        cmocka_unit_test(test_scalar_attention),
+        cmocka_unit_test(test_scalar_q8_0),
+        cmocka_unit_test(test_scalar_recurrent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

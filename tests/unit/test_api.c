@@ -414,6 +414,40 @@ static void generate_options_at_their_edges(void **state)
     cera_session_free(s);
 }
 
+/* The counts are those of the file: every matrix of the model is Q8_0, vectors and taps are not. */
+static void roofline(void **state)
+{
+    (void)state;
+    cera_error err;
+    cera_file *file;
+    cera_source source = tiny_source();
+    assert_int_equal(cera_file_open(&source, NULL, &file, &err), CERA_OK);
+    cera_file_info info;
+    cera_file_get_info(file, &info);
+    uint64_t n_bytes = 0, macs = 0;
+    for (size_t i = 0; i < info.n_tensors; i++) {
+        cera_file_tensor tensor;
+        cera_file_get_tensor(file, i, &tensor);
+        if (strcmp(tensor.type, "Q8_0") != 0)
+            continue;
+        n_bytes += tensor.size;
+        macs += tensor.shape[0] * tensor.shape[1];
+    }
+    cera_file_close(file);
+
+    cera_roofline found;
+    assert_int_equal(cera_engine_roofline(engine, &found, &err), CERA_OK);
+    assert_int_equal(found.token_bytes, n_bytes);
+    assert_int_equal(found.token_macs, macs);
+    assert_int_equal(found.head_macs, 1024 * 128);
+    assert_true(found.read_rate > 0 && isfinite(found.read_rate));
+    assert_true(found.multiply_rate > 0 && isfinite(found.multiply_rate));
+
+    assert_int_equal(cera_engine_roofline(NULL, &found, &err), CERA_E_ARG);
+    assert_error(&err, CERA_E_ARG, "engine");
+    assert_int_equal(cera_engine_roofline(engine, NULL, &err), CERA_E_ARG);
+}
+
 static void embed_out_of_range(void **state)
 {
     (void)state;
@@ -549,6 +583,7 @@ int main(void)
         cmocka_unit_test(inputs_that_are_none),
         cmocka_unit_test(generate_options_out_of_range),
         cmocka_unit_test(generate_options_at_their_edges),
+        cmocka_unit_test(roofline),
         cmocka_unit_test(embed_out_of_range),
         cmocka_unit_test(nothing_is_accepted_as_nothing),
         cmocka_unit_test(defaults),

@@ -117,6 +117,15 @@ typedef struct cr_ssm_token {
 } cr_ssm_token;
 typedef void cr_ssm_step(float *y, float *after, const float *before, const cr_ssm_token *token);
 
+/* What the machine can do at best (roofline.c). The sum of the 8-byte words at p, the last one filled
+ * up with zeros; p has any alignment. */
+typedef uint64_t cr_read_all(const void *p, size_t n);
+
+/* The sum of a[i] * b[64 (r % 4) + i % 64] over all i and rounds r, modulo 2^32: a [CR_PEAK_MACS], each
+ * at most 127; b [256]. */
+enum { CR_PEAK_MACS = 768 };
+typedef uint32_t cr_multiply_int8(const uint8_t *a, const int8_t *b, size_t n_rounds);
+
 /* Keys and values are F16, F32 or Q8_0: index by cr_type. */
 typedef struct cr_kernels {
     cr_matvec *matvec[CR_TYPE_COUNT];
@@ -132,6 +141,8 @@ typedef struct cr_kernels {
     cr_store *store[CR_TYPE_COUNT];
     cr_convolve *convolve;
     cr_ssm_step *ssm_step;
+    cr_read_all *read_all;
+    cr_multiply_int8 *multiply_int8;
 } cr_kernels;
 
 /* Whether matrix kernels of the type read int8 activations, x->q, d and sum. The others read x->f. */

@@ -332,10 +332,16 @@ static void walk(void *ctx, int worker)
     }
 }
 
+static cera_status check_process(const cr_plan *plan, cera_error *err)
+{
+    if (cr_pool_is_here(plan->backend->pool))
+        return CERA_OK;
+    return cr_fail(err, CERA_E_STATE, "the engine was opened before fork(): open it again");
+}
+
 static cera_status plan_run(cr_plan *plan, const cr_batch *batch, cera_error *err)
 {
-    if (!cr_pool_is_here(plan->backend->pool))
-        return cr_fail(err, CERA_E_STATE, "the engine was opened before fork(): open it again");
+    CR_TRY(check_process(plan, err));
     plan->batch = batch;
     atomic_store(&plan->stopped, 0);
     begin_rows(plan);
@@ -343,6 +349,13 @@ static cera_status plan_run(cr_plan *plan, const cr_batch *batch, cera_error *er
     plan->batch = NULL;
     if (atomic_load(&plan->stopped))
         return cr_fail(err, CERA_E_CANCELLED, "the computation was cancelled");
+    return CERA_OK;
+}
+
+static cera_status plan_roofline(cr_plan *plan, cera_roofline *out, cera_error *err)
+{
+    CR_TRY(check_process(plan, err));
+    cr_plan_roofline(plan, out);
     return CERA_OK;
 }
 
@@ -453,5 +466,6 @@ const cr_backend_api cr_backend_cpu = {
     .supports = supports,
     .plan_new = plan_new,
     .plan_run = plan_run,
+    .plan_roofline = plan_roofline,
     .plan_free = plan_free,
 };

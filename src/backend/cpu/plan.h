@@ -133,6 +133,9 @@ cr_op_run cr_op_embed, cr_op_norm_qkv, cr_op_attend, cr_op_conv_in, cr_op_ssm_in
     cr_op_residual, cr_op_norm_gate_up, cr_op_moe_route, cr_op_moe_gate_up, cr_op_moe_down,
     cr_op_head;
 
+/* What bounds the plan's speed: see cera_engine_roofline. */
+void cr_plan_roofline(cr_plan *plan, cera_roofline *out);
+
 /* Bytes that the MoE ops want of a worker's scratch behind their tiles. */
 size_t cr_plan_moe_bytes(const cr_routing *routing, int max_rows);
 

@@ -1,0 +1,140 @@
+/* What bounds a plan on this machine: how fast its workers can read the weights of a token when they
+ * do nothing else, and how fast they can multiply when nothing has to be read.
+ *
+ * Both are measured like a run: the same workers, the same instruction sets, and for reading the same
+ * bytes in the same order, with each worker at its own rows. Weights that fit a cache are thus
+ * measured there, which is where a run finds them too. */
+#include "backend/cpu/plan.h"
+
+enum {
+    LEAST_PASSES = 4, /* the first of them brings the pages in and wakes the clock */
+    LEAST_NS = 100000000,
+    MULTIPLY_ROUNDS = 100000, /* of a pass */
+    MAX_PROJ = 3,             /* of one op */
+};
+
+/* The matrices that an op multiplies a row by, and how many of their rows: of experts, only those
+ * that one row uses. */
+typedef struct factors {
+    const cr_weight *weight[MAX_PROJ];
+    size_t n_rows[MAX_PROJ];
+    int n;
+} factors;
+
+static void add(factors *out, const cr_proj *proj, const cr_routing *routing)
+{
+    size_t n_rows = proj->weight->n_rows;
+    if (routing)
+        n_rows = n_rows / (size_t)routing->n_expert * (size_t)routing->n_used;
+    out->weight[out->n] = proj->weight;
+    out->n_rows[out->n++] = n_rows;
+}
+
+static factors factors_of(const cr_op *op)
+{
+    factors out = { .n = 0 };
+    switch (op->kind) {
+    case CR_OP_NORM_QKV:
+        add(&out, &op->u.qkv.q, NULL);
+        add(&out, &op->u.qkv.k, NULL);
+        add(&out, &op->u.qkv.v, NULL);
+        break;
+    case CR_OP_CONV_IN:
+        add(&out, &op->u.conv.in, NULL);
+        break;
+    case CR_OP_RESIDUAL:
+        add(&out, &op->u.residual.proj, NULL);
+        break;
+    case CR_OP_NORM_GATE_UP:
+        add(&out, &op->u.gate_up.gate, NULL);
+        add(&out, &op->u.gate_up.up, NULL);
+        break;
+    case CR_OP_MOE_ROUTE:
+        add(&out, &op->u.moe_route.router, NULL);
+        break;
+    case CR_OP_MOE_GATE_UP:
+        add(&out, &op->u.moe_gate_up.gate, &op->u.moe_gate_up.routing);
+        add(&out, &op->u.moe_gate_up.up, &op->u.moe_gate_up.routing);
+        break;
+    case CR_OP_MOE_DOWN:
+        add(&out, &op->u.moe_down.proj, &op->u.moe_down.routing);
+        break;
+    case CR_OP_HEAD:
+        add(&out, &op->u.head.proj, NULL);
+        break;
+    case CR_OP_EMBED: /* one row */
+    case CR_OP_ATTEND:
+    case CR_OP_COUNT:
+        break;
+    }
+    return out;
+}
+
+typedef struct measurement {
+    const cr_plan *plan;
+    _Atomic uint64_t sum; /* of what was read or multiplied, so that nothing is left out */
+} measurement;
+
+static void read_weights(void *ctx, int worker)
+{
+    measurement *m = ctx;
+    const cr_graph *graph = m->plan->graph;
+    uint64_t sum = 0;
+    for (int i = 0; i < graph->n_ops; i++) {
+        factors list = factors_of(&graph->ops[i]);
+        for (int k = 0; k < list.n; k++) {
+            const cr_weight *w = list.weight[k];
+            size_t begin, end;
+            cr_pool_share(m->plan->backend->pool, worker, list.n_rows[k], 16, &begin, &end);
+            sum += m->plan->kernels->read_all(w->data + begin * w->row_bytes,
+                                              (end - begin) * w->row_bytes);
+        }
+    }
+    atomic_fetch_add(&m->sum, sum);
+}
+
+static void multiply(void *ctx, int worker)
+{
+    measurement *m = ctx;
+    uint8_t a[CR_PEAK_MACS];
+    int8_t b[256];
+    for (int i = 0; i < CR_PEAK_MACS; i++)
+        a[i] = (uint8_t)((i + worker) % 128);
+    for (int i = 0; i < 256; i++)
+        b[i] = (int8_t)(i % 255 - 127);
+    atomic_fetch_add(&m->sum, m->plan->kernels->multiply_int8(a, b, MULTIPLY_ROUNDS));
+}
+
+/* Seconds of the fastest pass. */
+static double fastest(const cr_plan *plan, void (*work)(void *ctx, int worker))
+{
+    const cera_os *os = &plan->backend->host->os;
+    measurement m = { .plan = plan };
+    uint64_t best = UINT64_MAX, begin = os->clock_ns(os->ctx), now = begin;
+    for (int i = 0; i < LEAST_PASSES || now - begin < LEAST_NS; i++) {
+        uint64_t start = now;
+        cr_pool_run(plan->backend->pool, work, &m);
+        now = os->clock_ns(os->ctx);
+        best = CR_MIN(best, now - start);
+    }
+    return (double)CR_MAX(best, (uint64_t)1) * 1e-9;
+}
+
+void cr_plan_roofline(cr_plan *plan, cera_roofline *out)
+{
+    *out = (cera_roofline){ 0 };
+    const cr_graph *graph = plan->graph;
+    for (int i = 0; i < graph->n_ops; i++) {
+        factors list = factors_of(&graph->ops[i]);
+        for (int k = 0; k < list.n; k++) {
+            uint64_t macs = (uint64_t)list.n_rows[k] * list.weight[k]->n_cols;
+            out->token_bytes += (uint64_t)list.n_rows[k] * list.weight[k]->row_bytes;
+            out->token_macs += macs;
+            out->head_macs += graph->ops[i].kind == CR_OP_HEAD ? macs : 0;
+        }
+    }
+    int n_workers = cr_pool_width(plan->backend->pool);
+    out->read_rate = (double)out->token_bytes / fastest(plan, read_weights);
+    out->multiply_rate =
+        (double)n_workers * CR_PEAK_MACS * MULTIPLY_ROUNDS / fastest(plan, multiply);
+}
