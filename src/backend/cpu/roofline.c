@@ -42,6 +42,9 @@ static factors factors_of(const cr_op *op)
     case CR_OP_CONV_IN:
         add(&out, &op->u.conv.in, NULL);
         break;
+    case CR_OP_SSM_IN:
+        add(&out, &op->u.ssm_in.in, NULL);
+        break;
     case CR_OP_RESIDUAL:
         add(&out, &op->u.residual.proj, NULL);
         break;
@@ -64,6 +67,7 @@ static factors factors_of(const cr_op *op)
         break;
     case CR_OP_EMBED: /* one row */
     case CR_OP_ATTEND:
+    case CR_OP_SSM_SCAN:
     case CR_OP_COUNT:
         break;
     }
