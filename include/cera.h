@@ -804,7 +804,7 @@ CERA_API cera_status cera_convert(const char *folder, const char *path, const ch
 /* ---- processor --------------------------------------------------------------------------- */
 
 typedef struct cera_cpu_info {
-    const char *tier;   /* best ISA level: "scalar", "avx2", "avx512" */
+    const char *tier;   /* best ISA level: "scalar", "avx2", "avx512", "neon", "dotprod", "i8mm" */
     char features[256]; /* space separated, as found */
     int n_logical;      /* processors of the machine */
     int n_allowed;      /* that the affinity mask allows */

@@ -43,6 +43,15 @@ const command_row command_table[CMD_COUNT] = {
 #define NO_ENV OPTION_NO_ENV
 #define ENV_ONLY OPTION_ENV_ONLY
 
+/* ISA levels of this architecture, ascending. */
+#if defined(__x86_64__) || defined(__i386__)
+#define CPU_TIERS "scalar|avx2|avx512"
+#elif defined(__aarch64__)
+#define CPU_TIERS "scalar|neon|dotprod|i8mm"
+#else
+#define CPU_TIERS "scalar"
+#endif
+
 const option_row option_table[OPT_COUNT] = {
 #define OPTION(id, long_, short_, argument, kind, min, max, group, commands, flags, help)          \
     [OPT_##id] = { long_, help, argument, min, max, KIND_##kind, group, commands, flags, short_ },

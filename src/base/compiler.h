@@ -7,11 +7,17 @@
 #define CR_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define CR_PREFETCH(ptr) __builtin_prefetch(ptr)
 #define CR_INLINE static inline __attribute__((always_inline)) /* parts of kernels */
+#if defined(__clang__)
+#define CR_UNROLL _Pragma("unroll") /* before a short loop over vectors: they stay in registers */
+#else
+#define CR_UNROLL _Pragma("GCC unroll 8")
+#endif
 #else
 #define CR_PRINTF(fmt, first)
 #define CR_UNLIKELY(x) (x)
 #define CR_PREFETCH(ptr) ((void)(ptr))
 #define CR_INLINE static inline
+#define CR_UNROLL
 #endif
 
 /* Tells the processor that this is a spin loop. */

@@ -4,19 +4,36 @@
 
 #include "base/host.h"
 
-/* ISA levels in ascending order; a level includes those below it on its architecture. */
+/* TIER(id, name): the ISA levels of this architecture in ascending order; a level includes those
+ * below it. */
+#if defined(__x86_64__) || defined(__i386__)
+#define CR_TIERS(TIER)                                                                             \
+    TIER(SCALAR, "scalar")                                                                         \
+    TIER(AVX2, "avx2")     /* AVX2, FMA, F16C */                                                   \
+    TIER(AVX512, "avx512") /* AVX-512 F BW DQ VL VBMI and VNNI */
+#elif defined(__aarch64__)
+#define CR_TIERS(TIER)                                                                             \
+    TIER(SCALAR, "scalar")                                                                         \
+    TIER(NEON, "neon")       /* Advanced SIMD: every processor has it */                           \
+    TIER(DOTPROD, "dotprod") /* SDOT */                                                            \
+    TIER(I8MM, "i8mm")       /* SMMLA, and SDOT */
+#else
+#define CR_TIERS(TIER) TIER(SCALAR, "scalar")
+#endif
+
 typedef enum cr_tier {
-    CR_TIER_SCALAR,
-    CR_TIER_AVX2,   /* AVX2, FMA, F16C */
-    CR_TIER_AVX512, /* AVX-512 F BW DQ VL VBMI and VNNI */
-    CR_TIER_COUNT
+#define TIER(id, name) CR_TIER_##id,
+    CR_TIERS(TIER)
+#undef TIER
+        CR_TIER_COUNT
 } cr_tier;
 
 const char *cr_tier_name(cr_tier tier);
-/* The tier with that name; false when there is none. */
+/* The tier with that name; false when this architecture has none. */
 bool cr_tier_find(const char *name, cr_tier *out);
 
-/* The best tier of this processor (asks the processor and the operating system's saved state). */
+/* The best tier of this processor (asks the processor, and the operating system what it saves or
+ * reports). */
 cr_tier cr_cpu_tier(void);
 
 /* The default width of a worker pool: min(affinity, cgroup quota rounded down, cores without

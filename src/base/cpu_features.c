@@ -1,17 +1,30 @@
 /* Instruction sets: what the processor has and the operating system keeps.
  *
  * An instruction set with registers of its own can be used only when the operating system saves
- * them on a task switch. XGETBV tells which register files it saves; CPUID alone does not. */
+ * them on a task switch. On x86, XGETBV tells which register files it saves; CPUID alone does not.
+ * On ARM the operating system lists what programs may use. */
 #include "base/cpu.h"
 #include "base/text.h"
 
 #include <assert.h>
 
 static const char *const tier_names[CR_TIER_COUNT] = {
-    [CR_TIER_SCALAR] = "scalar",
-    [CR_TIER_AVX2] = "avx2",
-    [CR_TIER_AVX512] = "avx512",
+#define TIER(id, name) [CR_TIER_##id] = name,
+    CR_TIERS(TIER)
+#undef TIER
 };
+
+/* Adds a name to a list with spaces between; what does not fit is left out. */
+static size_t add_word(char *out, size_t size, size_t room, const char *name)
+{
+    const size_t n = strlen(name);
+    if (size + n + 2 > room)
+        return size;
+    if (size > 0)
+        out[size++] = ' ';
+    memcpy(out + size, name, n);
+    return size + n;
+}
 
 const char *cr_tier_name(cr_tier tier)
 {
@@ -140,15 +153,63 @@ void cr_cpu_features(char *out, size_t room)
 {
     cpuid_words w = read_cpuid();
     size_t size = 0;
-    for (int f = 0; f < N_FEATURES; f++) {
-        size_t n = strlen(features[f].name);
-        if (!has(&w, (enum feature)f) || size + n + 2 > room)
-            continue;
-        if (size > 0)
-            out[size++] = ' ';
-        memcpy(out + size, features[f].name, n);
-        size += n;
-    }
+    for (int f = 0; f < N_FEATURES; f++)
+        if (has(&w, (enum feature)f))
+            size = add_word(out, size, room, features[f].name);
+    out[size] = '\0';
+}
+
+#elif defined(__aarch64__)
+
+/* FEATURE(id, name, word, bit) as Linux numbers them (AT_HWCAP is word 0, AT_HWCAP2 word 1). */
+#define FEATURES(FEATURE)                                                                          \
+    FEATURE(ASIMD, "asimd", 0, 1)                                                                  \
+    FEATURE(ASIMDHP, "asimdhp", 0, 10)                                                             \
+    FEATURE(ASIMDDP, "asimddp", 0, 20)                                                             \
+    FEATURE(I8MM, "i8mm", 1, 13)                                                                   \
+    FEATURE(BF16, "bf16", 1, 14)                                                                   \
+    FEATURE(SVE, "sve", 0, 22)                                                                     \
+    FEATURE(SVE2, "sve2", 1, 1)                                                                    \
+    FEATURE(SME, "sme", 1, 23)
+
+enum feature {
+#define FEATURE(id, name, word, bit) HAS_##id,
+    FEATURES(FEATURE)
+#undef FEATURE
+        N_FEATURES
+};
+
+static const struct {
+    const char *name;
+    int word, bit;
+} features[N_FEATURES] = {
+#define FEATURE(id, name, word, bit) { name, word, bit },
+    FEATURES(FEATURE)
+#undef FEATURE
+};
+
+static bool has(const uint64_t words[2], enum feature f)
+{
+    return (words[features[f].word] >> features[f].bit & 1) != 0;
+}
+
+cr_tier cr_cpu_tier(void)
+{
+    uint64_t words[2];
+    cr_os_hwcaps(words);
+    if (!has(words, HAS_ASIMDDP))
+        return CR_TIER_NEON;
+    return has(words, HAS_I8MM) ? CR_TIER_I8MM : CR_TIER_DOTPROD;
+}
+
+void cr_cpu_features(char *out, size_t room)
+{
+    uint64_t words[2];
+    cr_os_hwcaps(words);
+    size_t size = 0;
+    for (int f = 0; f < N_FEATURES; f++)
+        if (has(words, (enum feature)f))
+            size = add_word(out, size, room, features[f].name);
     out[size] = '\0';
 }
 

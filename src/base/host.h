@@ -34,6 +34,10 @@ cera_status cr_host_set(cr_host *host, const cera_host *tables, cera_error *err)
 cera_allocator cr_default_allocator(void);
 cera_os cr_default_os(void);
 
+/* AT_HWCAP and AT_HWCAP2: instruction sets as the operating system reports them to programs, or
+ * zeros where it does not. Like CPUID a fact of the machine, hence no entry of host->os (os_posix.c). */
+void cr_os_hwcaps(uint64_t words[2]);
+
 /* Memory aligned to 64 bytes, not cleared; NULL when there is none. cr_free takes the size that was
  * asked for, and accepts NULL. */
 void *cr_alloc(cr_host *host, cr_mem purpose, size_t size);

@@ -25,6 +25,7 @@
 #if defined(__linux__)
 #include <linux/futex.h>
 #include <sched.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #endif
 
@@ -391,6 +392,15 @@ static int default_affinity(void *ctx, uint64_t mask[16])
         mask[i / 64] |= UINT64_C(1) << i % 64;
 #endif
     return 0;
+}
+
+void cr_os_hwcaps(uint64_t words[2])
+{
+    words[0] = words[1] = 0;
+#if defined(__linux__)
+    words[0] = getauxval(AT_HWCAP);
+    words[1] = getauxval(AT_HWCAP2);
+#endif
 }
 
 cera_os cr_default_os(void)

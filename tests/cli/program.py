@@ -13,6 +13,9 @@ BIN = os.environ.get("CERA_BIN") or os.path.join(ROOT, "build", "release", "cera
 TINY = "builtin:tiny"
 TINY_FILE = os.path.join(os.environ.get("CERA_TEST_MODELS", os.path.join(ROOT, "models")),
                          "tiny.gguf")
+# ISA levels of this architecture, ascending.
+TIERS = (["scalar", "neon", "dotprod", "i8mm"] if os.uname().machine == "aarch64"
+         else ["scalar", "avx2", "avx512"])
 DATA = os.environ.get("CERA_TEST_DATA", os.path.join(ROOT, "tests", "data"))
 TIMEOUT = 120
 

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
-from program import ROOT, TINY, TINY_FILE, cera, on_terminal
+from program import ROOT, TIERS, TINY, TINY_FILE, cera, on_terminal
 
 COMMANDS = ["run", "inspect", "tokenize", "template", "logits", "embed", "perplexity", "cpu",
             "bench", "quantize", "convert", "completion", "help", "version"]
@@ -305,7 +305,7 @@ class UsageTest(unittest.TestCase):
         for command in (args, ["logits", *args[1:4]], ["embed", *args[1:4]], ["bench", TINY],
                         ["cpu"], ["inspect", TINY]):
             self.assert_error(cera(*command, env={"CERA_CPU_TIER": "quantum"}), 2, "CERA_CPU_TIER",
-                              "quantum", "scalar, avx2, avx512")
+                              "quantum", ", ".join(TIERS))
         self.assertEqual(cera(*args, "-n3", env={"CERA_CPU_TIER": "scalar"}).out, three)
 
     def test_variables_without_effect(self):

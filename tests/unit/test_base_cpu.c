@@ -13,6 +13,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 /* ---- a machine --------------------------------------------------------------------------- */
 
@@ -524,10 +528,18 @@ static void tiers_have_names(void **state)
         assert_true(cr_tier_find(cr_tier_name((cr_tier)i), &back));
         assert_int_equal(back, i);
     }
-    cr_tier tier = CR_TIER_AVX2;
-    assert_false(cr_tier_find("AVX2", &tier));
+    cr_tier tier = CR_TIER_COUNT;
+    assert_false(cr_tier_find("SCALAR", &tier));
     assert_false(cr_tier_find("", &tier));
-    assert_int_equal(tier, CR_TIER_AVX2);
+    assert_int_equal(tier, CR_TIER_COUNT);
+    /* Levels of other architectures are none of this one's. */
+#if defined(__x86_64__)
+    assert_true(cr_tier_find("avx2", &tier) && tier == CR_TIER_AVX2);
+    assert_false(cr_tier_find("neon", &tier));
+#elif defined(__aarch64__)
+    assert_true(cr_tier_find("dotprod", &tier) && tier == CR_TIER_DOTPROD);
+    assert_false(cr_tier_find("avx2", &tier));
+#endif
 }
 
 static bool has_word(const char *words, const char *word)
@@ -539,7 +551,7 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
-/* The compiler's own detection is the other opinion. */
+/* The compiler's own detection is the other opinion, or the kernel's header. */
 static void the_tier_is_what_the_compiler_finds(void **state)
 {
     (void)state;
@@ -563,6 +575,20 @@ static void the_tier_is_what_the_compiler_finds(void **state)
     assert_int_equal(has_word(info.features, "avx512vnni"),
                      __builtin_cpu_supports("avx512vnni") != 0);
     assert_int_equal(has_word(info.features, "sse4.2"), __builtin_cpu_supports("sse4.2") != 0);
+#elif defined(__aarch64__) && defined(__linux__)
+    const bool dotprod = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+    const bool i8mm = (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
+    tier = !dotprod ? CR_TIER_NEON : (i8mm ? CR_TIER_I8MM : CR_TIER_DOTPROD);
+    cera_cpu_info info;
+    cr_host host;
+    assert_int_equal(cr_host_set(&host, NULL, NULL), CERA_OK);
+    cr_cpu_describe(&host, &info);
+    assert_string_equal(info.tier, cr_tier_name(tier));
+    assert_true(has_word(info.features, "asimd"));
+    assert_int_equal(has_word(info.features, "asimddp"), dotprod);
+    assert_int_equal(has_word(info.features, "i8mm"), i8mm);
+    assert_int_equal(has_word(info.features, "bf16"), (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0);
+    assert_int_equal(has_word(info.features, "sve"), (getauxval(AT_HWCAP) & HWCAP_SVE) != 0);
 #endif
     assert_int_equal(cr_cpu_tier(), tier);
 

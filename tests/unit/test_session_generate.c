@@ -299,7 +299,7 @@ static double reference_logprob(const float *logits, int32_t id)
 {
     double sum = 0, max = -INFINITY;
     for (int i = 0; i < TINY_VOCAB; i++)
-        max = fmax(max, (double)logits[i]);
+        max = (double)logits[i] > max ? (double)logits[i] : max; /* gcc 12 fails on fmax for ARM */
     for (int i = 0; i < TINY_VOCAB; i++)
         sum += exp((double)logits[i] - max);
     return (double)logits[id] - max - log(sum);
