@@ -68,6 +68,12 @@ for_build=(cmake cmake ninja ninja-build cc gcc ld binutils pkg-config pkg-confi
 for_tests=(python3 python3 pc:cmocka libcmocka-dev)
 # shellcheck disable=SC2034
 for_clang=(clang clang "glob:/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-*.a" libclang-rt-dev)
+# shellcheck disable=SC2034
+for_aarch64=(aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu qemu-aarch64 qemu-user
+    file:/usr/aarch64-linux-gnu/include/stdio.h libc6-dev-arm64-cross)
+# shellcheck disable=SC2034
+for_riscv64=(riscv64-linux-gnu-gcc gcc-riscv64-linux-gnu
+    file:/usr/riscv64-linux-gnu/include/stdio.h libc6-dev-riscv64-cross)
 
 # A build folder that was configured somewhere else (a copied or moved tree) starts anew.
 drop_foreign() {

@@ -14,18 +14,6 @@ static const char *const tier_names[CR_TIER_COUNT] = {
 #undef TIER
 };
 
-/* Adds a name to a list with spaces between; what does not fit is left out. */
-static size_t add_word(char *out, size_t size, size_t room, const char *name)
-{
-    const size_t n = strlen(name);
-    if (size + n + 2 > room)
-        return size;
-    if (size > 0)
-        out[size++] = ' ';
-    memcpy(out + size, name, n);
-    return size + n;
-}
-
 const char *cr_tier_name(cr_tier tier)
 {
     assert(tier < CR_TIER_COUNT);
@@ -50,10 +38,10 @@ bool cr_tier_find(const char *name, cr_tier *out)
 /* The four result words of the three CPUID leaves that matter. */
 enum { EAX, EBX, ECX, EDX, N_REGISTERS };
 enum { LEAF_1, LEAF_7, LEAF_7_1, N_LEAVES };
-typedef struct cpuid_words {
+typedef struct cpu_words {
     uint32_t word[N_LEAVES][N_REGISTERS];
     uint32_t saved; /* low half of XCR0: register files that the operating system saves */
-} cpuid_words;
+} cpu_words;
 
 /* Bits of XCR0. */
 enum {
@@ -113,10 +101,10 @@ static void read_leaf(uint32_t out[N_REGISTERS], uint32_t leaf, uint32_t subleaf
 }
 
 /* CPUID is slow inside a virtual machine (tens of microseconds), so each leaf is read once. */
-static cpuid_words read_cpuid(void)
+static cpu_words read_words(void)
 {
     enum { OSXSAVE = 1 << 27 }; /* XGETBV may be executed */
-    cpuid_words w = { .saved = 0 };
+    cpu_words w = { .saved = 0 };
     read_leaf(w.word[LEAF_1], 1, 0);
     read_leaf(w.word[LEAF_7], 7, 0);
     if (w.word[LEAF_7][EAX] >= 1) /* the last subleaf there is */
@@ -128,7 +116,7 @@ static cpuid_words read_cpuid(void)
     return w;
 }
 
-static bool has(const cpuid_words *w, enum feature f)
+static bool has(const cpu_words *w, enum feature f)
 {
     return (w->word[features[f].leaf][features[f].reg] >> features[f].bit & 1) != 0 &&
            (w->saved & features[f].saved) == features[f].saved;
@@ -139,7 +127,7 @@ cr_tier cr_cpu_tier(void)
     static const enum feature avx2[] = { HAS_AVX2, HAS_FMA, HAS_F16C };
     static const enum feature avx512[] = { HAS_AVX512F,  HAS_AVX512BW,   HAS_AVX512DQ,
                                            HAS_AVX512VL, HAS_AVX512VBMI, HAS_AVX512VNNI };
-    cpuid_words w = read_cpuid();
+    const cpu_words w = read_words();
     for (size_t i = 0; i < CR_COUNT(avx2); i++)
         if (!has(&w, avx2[i]))
             return CR_TIER_SCALAR;
@@ -147,16 +135,6 @@ cr_tier cr_cpu_tier(void)
         if (!has(&w, avx512[i]))
             return CR_TIER_AVX2;
     return CR_TIER_AVX512;
-}
-
-void cr_cpu_features(char *out, size_t room)
-{
-    cpuid_words w = read_cpuid();
-    size_t size = 0;
-    for (int f = 0; f < N_FEATURES; f++)
-        if (has(&w, (enum feature)f))
-            size = add_word(out, size, room, features[f].name);
-    out[size] = '\0';
 }
 
 #elif defined(__aarch64__)
@@ -188,29 +166,28 @@ static const struct {
 #undef FEATURE
 };
 
-static bool has(const uint64_t words[2], enum feature f)
+typedef struct cpu_words {
+    uint64_t word[2];
+} cpu_words;
+
+static cpu_words read_words(void)
 {
-    return (words[features[f].word] >> features[f].bit & 1) != 0;
+    cpu_words w;
+    cr_os_hwcaps(w.word);
+    return w;
+}
+
+static bool has(const cpu_words *w, enum feature f)
+{
+    return (w->word[features[f].word] >> features[f].bit & 1) != 0;
 }
 
 cr_tier cr_cpu_tier(void)
 {
-    uint64_t words[2];
-    cr_os_hwcaps(words);
-    if (!has(words, HAS_ASIMDDP))
+    const cpu_words w = read_words();
+    if (!has(&w, HAS_ASIMDDP))
         return CR_TIER_NEON;
-    return has(words, HAS_I8MM) ? CR_TIER_I8MM : CR_TIER_DOTPROD;
-}
-
-void cr_cpu_features(char *out, size_t room)
-{
-    uint64_t words[2];
-    cr_os_hwcaps(words);
-    size_t size = 0;
-    for (int f = 0; f < N_FEATURES; f++)
-        if (has(words, (enum feature)f))
-            size = add_word(out, size, room, features[f].name);
-    out[size] = '\0';
+    return has(&w, HAS_I8MM) ? CR_TIER_I8MM : CR_TIER_DOTPROD;
 }
 
 #else
@@ -220,11 +197,24 @@ cr_tier cr_cpu_tier(void)
     return CR_TIER_SCALAR;
 }
 
+#endif
+
 void cr_cpu_features(char *out, size_t room)
 {
     assert(room > 0);
-    (void)room;
-    out[0] = '\0';
-}
-
+    size_t size = 0;
+#ifdef FEATURES
+    const cpu_words w = read_words();
+    for (int f = 0; f < N_FEATURES; f++) {
+        const size_t n = strlen(features[f].name);
+        if (!has(&w, (enum feature)f) || size + n + 2 > room)
+            continue;
+        if (size > 0)
+            out[size++] = ' ';
+        memcpy(out + size, features[f].name, n);
+        size += n;
+    }
 #endif
+    (void)room;
+    out[size] = '\0';
+}
