@@ -392,6 +392,11 @@ static void check_quantize(cr_tier tier, const cr_kernels *scalar, const cr_kern
         fill_acts(&want, (acts)random_below(ACTS_COUNT));
         for (int i = 0; i < 4; i++)
             want.f[random_below(n)] = odd[random_below(CR_COUNT(odd))];
+        if (random_below(2) == 0) { /* d is 1 in the first block, and every value lies half way */
+            for (size_t i = 0; i < 32; i++)
+                want.f[i] = (float)i - 15.5f;
+            want.f[random_below(32)] = 127.0f;
+        }
         memcpy(got.f, want.f, n * sizeof *got.f);
         scalar->quantize(&want);
         kernels->quantize(&got);
