@@ -46,7 +46,7 @@ CR_INLINE void add_rest(float32x4_t chain[VECTORS], const uint8_t *p, const floa
     }
 }
 
-/* y[i] = scale * dot(row i, f). Two rows at a time are eight FMAs that do not wait for each other. */
+/* y[i] = scale * dot(row i, f). Two rows are eight FMAs that do not wait for each other. */
 CR_INLINE void dot_rows(float *y, const void *w, size_t row_bytes, size_t n_rows, const float *f,
                         size_t n, float scale, size_t size, load_floats *load)
 {

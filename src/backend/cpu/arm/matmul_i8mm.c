@@ -1,8 +1,9 @@
 /* Matrix times many columns, rows of a batch: PANEL_TYPES. The bits are those of matvec.
  *
  * SMMLA multiplies two rows by two columns, eight bytes of each. Sixteen rows become a panel once:
- * signed bytes, eight neighbours of a row beside those of the next row, and the scales as floats. Then
- * groups of columns pass over it. Four products are one block of two rows and two columns, in lanes
+ * signed bytes, eight neighbours of a row beside those of the next row, and the scales as floats.
+ * Then groups of columns pass over it. Four products are one block of two rows and two columns,
+ * in lanes
  *
  *     row        0    0    1    1      of the pair
  *     column     0    1    0    1      of the pair

@@ -1,5 +1,5 @@
-/* Matrix times vector for the types that multiply with int8 activations, whatever multiplies sixteen
- * bytes: the files of the levels differ by that alone.
+/* Matrix times vector for the types that multiply with int8 activations, whatever multiplies
+ * sixteen bytes: the files of the levels differ by that alone.
  *
  * A quad of one row gives four block sums, which one FMA adds to the chains of its quad:
  *
@@ -106,7 +106,7 @@ CR_INLINE void matvec(float *y, const void *w, size_t row_bytes, size_t n_rows, 
             }
         }
         if (rest > 0 && unit_quads == 1) {
-            /* Less than four blocks of 32: with zeros for the others, whose chains stay as they are. */
+            /* Less than four blocks of 32: zeros for the others, whose chains stay as they are. */
             const quad_act act = quad_act_at(x, n_quads);
             const size_t at = n_quads * unit_bytes;
             for (size_t r = 0; r < n; r++) {

@@ -1,7 +1,8 @@
 /* What the ARM kernels share: sums of four lanes, halves, exp.
  *
- * A vector has four floats, so a row's sixteen chains are four vectors, in order. Their merge is the
- * same for every kernel: chains eight and four apart are different vectors, the rest are lanes. */
+ * A vector has four floats, so a row's sixteen chains are four vectors, in order. Their merge is
+ * the same for every kernel: chains eight and four apart are different vectors, the rest are
+ * lanes. */
 #ifndef CR_NEON_H
 #define CR_NEON_H
 

@@ -1,8 +1,8 @@
 /* Four blocks of a row, unpacked: what all ARM kernels of int8 types start from.
  *
- * A quad's weights are signed bytes without their offset, as the instructions multiply them, in the
- * order of a quad of activations (cr_act): first halves of the four blocks, then second halves. Where
- * a vector has four lanes, lane k is block k.
+ * A quad's weights are signed bytes without their offset, as the instructions multiply them, in
+ * the order of a quad of activations (cr_act): first halves of the four blocks, then second halves.
+ * Where a vector has four lanes, lane k is block k.
  *
  * One function per type unpacks a quad. Formats of 256 weights are two quads. */
 #ifndef CR_QUAD_H
@@ -177,8 +177,9 @@ CR_INLINE quad unpack_iq4_nl(const uint8_t *p, size_t half)
 
 /* ---- super-blocks of 256 ---- */
 
-/* [d][dmin][12 bytes]: six bits for each of eight scales and minima. Of the first four of both, they
- * are the lower bits of a byte each; of the others, nibbles and the upper bits of the first ones. */
+/* [d][dmin][12 bytes]: six bits for each of eight scales and minima. Of the first four of both,
+ * they are the lower bits of a byte each; of the others, nibbles and the upper bits of the first
+ * ones. */
 CR_INLINE void unpack_k_scales(quad *to, const uint8_t *p, size_t half)
 {
     const uint32_t s = dword_at(p + 4), m = dword_at(p + 8), nibbles = dword_at(p + 12);
