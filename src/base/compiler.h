@@ -7,16 +7,19 @@
 #define CR_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define CR_PREFETCH(ptr) __builtin_prefetch(ptr)
 #define CR_INLINE static inline __attribute__((always_inline)) /* parts of kernels */
-#if defined(__clang__)
-#define CR_UNROLL _Pragma("unroll") /* before a short loop over vectors: they stay in registers */
-#else
-#define CR_UNROLL _Pragma("GCC unroll 8")
-#endif
 #else
 #define CR_PRINTF(fmt, first)
 #define CR_UNLIKELY(x) (x)
 #define CR_PREFETCH(ptr) ((void)(ptr))
 #define CR_INLINE static inline
+#endif
+
+/* Before a loop of at most 16 steps that a kernel wants written out, so that arrays become registers. */
+#if defined(__clang__)
+#define CR_UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define CR_UNROLL _Pragma("GCC unroll 16")
+#else
 #define CR_UNROLL
 #endif
 

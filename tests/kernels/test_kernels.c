@@ -616,6 +616,99 @@ static void check_ssm_step(cr_tier tier, const cr_kernels *scalar, const cr_kern
         fence_free(&fences[i]);
 }
 
+/* A tile against scalar kernels query by query: what each sees, and nothing of what it does not see, which
+ * is odd here. */
+static void check_tile(cr_tier tier, const cr_kernels *kernels, cr_type type, size_t n,
+                       size_t n_queries)
+{
+    enum { MOST = 40 };
+    cr_kernels scalar;
+    cr_kernels_get(CR_TIER_SCALAR, &scalar);
+    const size_t n_keys = 1 + random_below(64), first = random_below(7) * CR_TILE_KEYS;
+    const size_t row_bytes = cr_type_bytes(cr_type_get(type), n);
+    fence f = fence_new(row_bytes * n_keys);
+    uint8_t *rows = random_bits() & 1 ? fence_end(&f, row_bytes * n_keys) : fence_begin(&f);
+    fill_cache(rows, type, n * n_keys);
+    float *q = aligned_alloc(64, MOST * MAX_N * sizeof *q);
+    float *scratch = aligned_alloc(64, CR_TILE_KEYS * MAX_N * sizeof *scratch);
+    assert_true(q && scratch);
+    static float s[MOST * CR_KEY_CHUNK + CR_TILE_KEYS], o[MOST * MAX_N], want[MAX_N];
+    cr_query queries[MOST];
+    cr_tile tile = { queries, q, s, o, scratch, n_queries, n };
+    size_t last = first + n_keys;
+    for (size_t i = 0; i < n_queries; i++) {
+        size_t begin = random_below(3) == 0 ? random_below(CR_KEY_CHUNK) : 0;
+        size_t end = random_bits() & 1 ? last : random_below(last + 40);
+        queries[i] = (cr_query){ (int)begin, (int)CR_MAX(begin, end), 0.1f + random_float(), 0, 0 };
+        for (size_t k = 0; k < n; k++)
+            q[i * n + k] = random_float(), o[i * n + k] = random_float();
+    }
+    bool odd =
+        type != CR_TYPE_Q8_0 && random_below(4) == 0; /* a key and value that is not a number */
+    size_t at = random_below(n_keys);
+    if (odd)
+        memset(rows + at * row_bytes, 0xff, row_bytes);
+
+    cr_kernels_scores(kernels, type, &tile, rows, first, n_keys);
+    for (size_t i = 0; i < n_queries; i++) {
+        scalar.dot_keys[type](want, q + i * n, rows, queries[i].scale, n, n_keys);
+        for (size_t j = 0; j < n_keys; j++)
+            if ((int)(first + j) >= queries[i].first && (int)(first + j) < queries[i].end)
+                assert_same(want + j, s + i * CR_KEY_CHUNK + first + j, 1, "tile_scores", tier);
+    }
+    for (size_t i = 0; i < MOST * CR_KEY_CHUNK; i++)
+        s[i] = random_float();
+    float before[MAX_N];
+    static float start[MOST * MAX_N];
+    memcpy(start, o, sizeof start);
+    cr_kernels_values(kernels, type, &tile, rows, first, n_keys);
+    for (size_t i = 0; i < n_queries; i++) {
+        size_t begin = CR_MAX((size_t)queries[i].first, first),
+               end = CR_MIN((size_t)queries[i].end, last);
+        memcpy(before, start + i * n, n * sizeof *before);
+        if (begin < end)
+            scalar.mix_values[type](before, s + i * CR_KEY_CHUNK + begin,
+                                    rows + (begin - first) * row_bytes, n, end - begin);
+        assert_same(before, o + i * n, n, "tile_values", tier);
+    }
+    fence_free(&f);
+    free(q);
+    free(scratch);
+}
+
+static void check_tiles(cr_tier tier, const cr_kernels *scalar, const cr_kernels *kernels)
+{
+    (void)scalar;
+    static const cr_type cached[] = { CR_TYPE_F32, CR_TYPE_F16, CR_TYPE_Q8_0 };
+    static const size_t widths[] = { 32, 64, 80, 96, 128, 160, 256 };
+    for (size_t t = 0; t < CR_COUNT(cached); t++)
+        for (size_t w = 0; w < CR_COUNT(widths); w++)
+            for (size_t n_queries = 1; n_queries <= 19; n_queries++)
+                if (widths[w] % (size_t)cr_type_get(cached[t])->weights == 0)
+                    check_tile(tier, kernels, cached[t], widths[w], n_queries);
+    check_tile(tier, kernels, CR_TYPE_F16, 40, 9); /* no whole number of chains: query by query */
+}
+
+static void check_largest(cr_tier tier, const cr_kernels *scalar, const cr_kernels *kernels)
+{
+    fence f = fence_new(MAX_N * sizeof(float));
+    for (size_t n = 1; n <= CR_KEY_CHUNK; n++) {
+        float *s = fence_end(&f, n * sizeof *s);
+        for (size_t i = 0; i < n; i++)
+            s[i] = random_below(20) == 0 ? -INFINITY : random_float() - 0.5f;
+        const float want = scalar->largest(s, n), got = kernels->largest(s, n);
+        assert_same(&want, &got, 1, "largest", tier);
+    }
+    fence_free(&f);
+}
+
+static void test_tiles(void **unused)
+{
+    (void)unused;
+    for_each_tier(check_tiles);
+    for_each_tier(check_largest);
+}
+
 static void test_matvec(void **unused)
 {
     (void)unused;
@@ -668,7 +761,7 @@ static void test_table_is_full(void **unused)
     for (size_t t = 0; t < CR_COUNT(types); t++)
         assert_true(k.matvec[types[t]] != NULL);
     assert_true(k.matvec[CR_TYPE_Q4_0] == cr_matvec_q4_0__scalar);
-    assert_true(k.quantize && k.rms_norm && k.soft_cap && k.add_scaled && k.exp_sum);
+    assert_true(k.quantize && k.rms_norm && k.soft_cap && k.add_scaled && k.largest && k.exp_sum);
     assert_true(k.gate_mul[CR_GATE_SILU] && k.gate_mul[CR_GATE_GELU]);
     static const cr_type cached[] = { CR_TYPE_F16, CR_TYPE_F32, CR_TYPE_Q8_0 };
     for (size_t i = 0; i < CR_COUNT(cached); i++)
@@ -1059,6 +1152,7 @@ int main(void)
         cmocka_unit_test(test_quantize),
         cmocka_unit_test(test_vectors),
         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_tiles),
         cmocka_unit_test(test_recurrent),
         cmocka_unit_test(test_peak),
         cmocka_unit_test(test_scalar_matvec),

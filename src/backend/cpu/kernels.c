@@ -42,6 +42,50 @@ void cr_kernels_multiply(const cr_kernels *kernels, cr_type type, float *y, size
         kernels->matvec[type](y + c * y_stride, w, row_bytes, n_rows, &x[c]);
 }
 
+/* The part of keys [first, first + n_keys) that a query sees. */
+static size_t seen(const cr_query *query, size_t first, size_t n_keys, size_t *n)
+{
+    size_t begin = CR_MAX((size_t)query->first, first);
+    size_t end = CR_MIN((size_t)query->end, first + n_keys);
+    *n = begin < end ? end - begin : 0;
+    return begin;
+}
+
+void cr_kernels_scores(const cr_kernels *kernels, cr_type type, const cr_tile *tile,
+                       const void *keys, size_t first, size_t n_keys)
+{
+    if (kernels->tile_scores[type] && tile->n % CR_CHAINS == 0) {
+        kernels->tile_scores[type](tile, keys, first, n_keys);
+        return;
+    }
+    size_t row_bytes = cr_type_bytes(cr_type_get(type), tile->n);
+    for (size_t i = 0; i < tile->n_queries; i++) {
+        const cr_query *query = &tile->queries[i];
+        size_t n, begin = seen(query, first, n_keys, &n);
+        if (n > 0)
+            kernels->dot_keys[type](tile->s + i * CR_KEY_CHUNK + begin, tile->q + i * tile->n,
+                                    (const uint8_t *)keys + (begin - first) * row_bytes,
+                                    query->scale, tile->n, n);
+    }
+}
+
+void cr_kernels_values(const cr_kernels *kernels, cr_type type, const cr_tile *tile,
+                       const void *values, size_t first, size_t n_keys)
+{
+    if (kernels->tile_values[type] && tile->n % CR_CHAINS == 0) {
+        kernels->tile_values[type](tile, values, first, n_keys);
+        return;
+    }
+    size_t row_bytes = cr_type_bytes(cr_type_get(type), tile->n);
+    for (size_t i = 0; i < tile->n_queries; i++) {
+        size_t n, begin = seen(&tile->queries[i], first, n_keys, &n);
+        if (n > 0)
+            kernels->mix_values[type](tile->o + i * tile->n, tile->s + i * CR_KEY_CHUNK + begin,
+                                      (const uint8_t *)values + (begin - first) * row_bytes,
+                                      tile->n, n);
+    }
+}
+
 /* Sizes are in groups of 16 blocks, which keeps every part aligned. */
 static size_t n_groups(size_t n)
 {

@@ -25,6 +25,7 @@ enum {
     CR_CHAINS = 16,     /* of a row's sum */
     CR_ACT_BLOCK = 32,  /* activations per int8 scale */
     CR_KEY_CHUNK = 256, /* keys per softmax chunk, cut at absolute multiples */
+    CR_TILE_KEYS = 32,  /* keys that a kernel of tiles unpacks at a time */
     CR_PANEL_ROWS = 16, /* rows that a matmul kernel unpacks at a time */
     CR_PANEL_CHAIN_BYTES = CR_CHAINS * CR_PANEL_ROWS * 16 * sizeof(float),     /* of 16 columns */
     CR_PANEL_BLOCK_BYTES = CR_PANEL_ROWS * (CR_ACT_BLOCK + 2 * sizeof(float)), /* 32 of each */
@@ -89,11 +90,38 @@ typedef void cr_add_scaled(float *y, const float *x, float scale, size_t n);
 typedef void cr_dot_keys(float *s, const float *q, const void *keys, float scale, size_t n,
                          size_t n_keys);
 
+/* The largest of s[0, n), n > 0; anything when there is a NaN, and of zeros either. */
+typedef float cr_largest(const float *s, size_t n);
+
 /* s[j] = exp(s[j] - max) for j in [0, n); returns their sum in 16 chains. n <= CR_KEY_CHUNK. */
 typedef float cr_exp_sum(float *s, float max, size_t n);
 
 /* o[i] = fma(p[j], value j[i], o[i]) for j ascending; values [n_keys][n] contiguous. */
 typedef void cr_mix_values(float *o, const float *p, const void *values, size_t n, size_t n_keys);
+
+/* What one query of a tile sees of a chunk of keys, and what comes of it. */
+typedef struct cr_query {
+    int first, end;    /* keys [first, end) of the chunk */
+    float scale;       /* of its scores */
+    float max, weight; /* of its scores; sum of their exponentials */
+} cr_query;
+
+/* Queries that meet the same keys: some rows of the batch, times the heads that share keys. */
+typedef struct cr_tile {
+    cr_query *queries; /* [n_queries] */
+    float *q;          /* [n_queries][n] */
+    float *s;          /* [n_queries][CR_KEY_CHUNK]: scores of a chunk, then their exponentials */
+    float *o;          /* [n_queries][n]: sums of values */
+    float *scratch;    /* [CR_TILE_KEYS][n] */
+    size_t n_queries, n;
+} cr_tile; /* q and scratch are aligned to 64 bytes; n is a multiple of 16 */
+
+/* The scores of keys [first, first + n_keys) of the chunk, as dot_keys gives them, for queries that see
+ * them; other scores up to the next multiple of 16 may become anything. first is a multiple of 16. */
+typedef void cr_tile_scores(const cr_tile *tile, const void *keys, size_t first, size_t n_keys);
+
+/* Adds values [first, first + n_keys) of the chunk, as mix_values does, for queries that see them. */
+typedef void cr_tile_values(const cr_tile *tile, const void *values, size_t first, size_t n_keys);
 
 /* n floats to the cache's type; n is a multiple of its block. Of Q8_0: d = max |x| / 127, rounded to
  * half precision; q = x * 127 / max |x|, rounded half away from zero. A NaN or an infinity in a block
@@ -136,8 +164,11 @@ typedef struct cr_kernels {
     cr_soft_cap *soft_cap;
     cr_add_scaled *add_scaled;
     cr_dot_keys *dot_keys[CR_TYPE_COUNT];
+    cr_largest *largest;
     cr_exp_sum *exp_sum;
     cr_mix_values *mix_values[CR_TYPE_COUNT];
+    cr_tile_scores *tile_scores[CR_TYPE_COUNT]; /* NULL: see cr_kernels_scores */
+    cr_tile_values *tile_values[CR_TYPE_COUNT];
     cr_store *store[CR_TYPE_COUNT];
     cr_convolve *convolve;
     cr_ssm_step *ssm_step;
@@ -156,6 +187,13 @@ size_t cr_panel_bytes(size_t n);
 void cr_kernels_multiply(const cr_kernels *kernels, cr_type type, float *y, size_t y_stride,
                          const void *w, size_t row_bytes, size_t n_rows, const cr_act *x,
                          size_t n_x, void *scratch);
+
+/* What tile_scores and tile_values do, for every type and any n: by the kernels of tiles where there are
+ * some, or else query by query. */
+void cr_kernels_scores(const cr_kernels *kernels, cr_type type, const cr_tile *tile,
+                       const void *keys, size_t first, size_t n_keys);
+void cr_kernels_values(const cr_kernels *kernels, cr_type type, const cr_tile *tile,
+                       const void *values, size_t first, size_t n_keys);
 
 /* The best kernel of each slot at or below the tier. */
 void cr_kernels_get(cr_tier tier, cr_kernels *out);

@@ -1,11 +1,9 @@
-/* NORM_QKV and ATTEND: attention over the paged cache.
+/* NORM_QKV: queries, and keys and values, which go to the paged cache.
  *
  * A page holds CR_PAGE positions of every attention layer of a group: keys
- * [n_head_kv][CR_PAGE][head_dim], then values. Scores are taken in chunks of CR_KEY_CHUNK keys, cut at absolute positions, and merged in
- * ascending order, so a row's result does not depend on what else was computed with it. */
+ * [n_head_kv][CR_PAGE][head_dim], then values. */
 #include "backend/cpu/plan.h"
 
-#include <math.h>
 #include <string.h>
 
 size_t cr_kv_offset(const cr_cache *cache, cr_type kv_type, int head, int position, bool values)
@@ -33,11 +31,10 @@ void cr_kv_copy(cr_backend *backend, const cr_graph *graph, int group, cr_type k
     }
 }
 
-/* Where position `position` of a kv head lies: keys, or values. */
-static uint8_t *cache_at(const cr_plan *plan, const cr_cache *cache, int row_seq, int head,
-                         int position, bool values)
+uint8_t *cr_plan_kv(const cr_plan *plan, const cr_cache *cache, int seq, int head, int position,
+                    bool values)
 {
-    void *const *pages = plan->batch->seqs[row_seq].pages[cache->group];
+    void *const *pages = plan->batch->seqs[seq].pages[cache->group];
     return (uint8_t *)pages[position / CR_PAGE] +
            cr_kv_offset(cache, plan->kv_type, head, position, values);
 }
@@ -68,7 +65,7 @@ static void remember(const cr_plan *plan, const cr_op *op, int row, int head, co
     const cr_cache *cache = &plan->graph->caches[op->u.qkv.cache];
     const cr_row *place = &plan->rows[row];
     plan->kernels->store[plan->kv_type](
-        cache_at(plan, cache, place->seq, head, place->position, is_value), x,
+        cr_plan_kv(plan, cache, place->seq, head, place->position, is_value), x,
         (size_t)cache->head_dim);
 }
 
@@ -155,119 +152,4 @@ void cr_op_norm_qkv(cr_plan *plan, const cr_op *op, int worker)
     cr_pool_share(plan->backend->pool, worker, (size_t)n_rows, 1, &begin, &end);
     for (size_t row = begin; row < end; row++)
         finish_row(plan, op, (int)row);
-}
-
-/* Keys from `position` on that lie together, of n wanted: up to the end of the page. */
-static int together(int position, int n)
-{
-    return CR_MIN(n, CR_PAGE - position % CR_PAGE);
-}
-
-/* One head of one row: its query, the keys that it meets, and the scale of their scores. */
-typedef struct asking {
-    const cr_plan *plan;
-    const cr_op *op;
-    const float *q; /* [dim] */
-    int seq, head;  /* of keys and values */
-    float scale;
-} asking;
-
-/* The scale of the scores at a position. Where queries have a temperature, they become sharper with
- * every `temperature_length` positions: by 1 + temperature ln(1 + floor(position / length)). */
-static float score_scale(const cr_op *op, int position)
-{
-    if (op->u.attend.temperature == 0)
-        return op->u.attend.scale;
-    double lengths = 1 + position / op->u.attend.temperature_length;
-    return op->u.attend.scale * (float)(1 + (double)op->u.attend.temperature * log(lengths));
-}
-
-/* The softmax-weighted sum of one chunk of keys, not yet divided: out [dim] = sum p value,
- * p = exp(score - max). */
-typedef struct chunk_sum {
-    float max, weight;
-} chunk_sum;
-
-static chunk_sum attend_chunk(const asking *query, int first, int n, float *scores, float *out)
-{
-    const cr_plan *plan = query->plan;
-    const cr_op *op = query->op;
-    const cr_kernels *k = plan->kernels;
-    const cr_cache *cache = &plan->graph->caches[op->u.attend.cache];
-    size_t dim = (size_t)cache->head_dim;
-    int seq = query->seq, head = query->head;
-    for (int i = 0, part; i < n; i += part) {
-        part = together(first + i, n - i);
-        k->dot_keys[plan->kv_type](scores + i, query->q,
-                                   cache_at(plan, cache, seq, head, first + i, false), query->scale,
-                                   dim, (size_t)part);
-    }
-    if (op->u.attend.cap > 0)
-        k->soft_cap(scores, op->u.attend.cap, (size_t)n);
-    chunk_sum sum = { scores[0], 0 };
-    for (int i = 1; i < n; i++)
-        sum.max = CR_MAX(sum.max, scores[i]);
-    sum.weight = k->exp_sum(scores, sum.max, (size_t)n);
-    memset(out, 0, dim * sizeof *out);
-    for (int i = 0, part; i < n; i += part) {
-        part = together(first + i, n - i);
-        k->mix_values[plan->kv_type](
-            out, scores + i, cache_at(plan, cache, seq, head, first + i, true), dim, (size_t)part);
-    }
-    return sum;
-}
-
-/* total += chunk, both brought to the larger of the two maxima. */
-static void merge(const cr_plan *plan, chunk_sum *total, float *out, chunk_sum chunk,
-                  const float *chunk_out, size_t dim)
-{
-    float max = CR_MAX(total->max, chunk.max);
-    float a = total->max, b = chunk.max;
-    plan->kernels->exp_sum(&a, max, 1);
-    plan->kernels->exp_sum(&b, max, 1);
-    total->max = max;
-    total->weight = total->weight * a + chunk.weight * b;
-    for (size_t i = 0; i < dim; i++)
-        out[i] = out[i] * a + chunk_out[i] * b;
-}
-
-static void attend_head(const cr_plan *plan, const cr_op *op, int row, int head, float *scratch)
-{
-    const cr_heads *heads = &op->u.attend.heads;
-    size_t dim = (size_t)heads->head_dim;
-    const cr_row *place = &plan->rows[row];
-    asking query = {
-        .plan = plan,
-        .op = op,
-        .q = cr_plan_value(plan, op->in, row) + (size_t)head * dim,
-        .seq = place->seq,
-        .head = head / (heads->n_head / heads->n_head_kv),
-        .scale = score_scale(op, place->position),
-    };
-    float *out = cr_plan_value(plan, op->out, row) + (size_t)head * dim;
-    float *scores = scratch, *chunk_out = scratch + CR_KEY_CHUNK;
-    int n_keys = place->position + 1, window = op->u.attend.window;
-    int seen = window > 0 && window < n_keys ? n_keys - window : 0; /* the first key that it sees */
-    int cut = (seen / CR_KEY_CHUNK + 1) * CR_KEY_CHUNK;
-
-    chunk_sum total = attend_chunk(&query, seen, CR_MIN(n_keys, cut) - seen, scores, out);
-    for (int first = cut; first < n_keys; first += CR_KEY_CHUNK) {
-        chunk_sum chunk =
-            attend_chunk(&query, first, CR_MIN(n_keys - first, CR_KEY_CHUNK), scores, chunk_out);
-        merge(plan, &total, out, chunk, chunk_out, dim);
-    }
-    float scale = 1.0f / total.weight;
-    for (size_t i = 0; i < dim; i++)
-        out[i] *= scale;
-}
-
-void cr_op_attend(cr_plan *plan, const cr_op *op, int worker)
-{
-    const cr_heads *heads = &op->u.attend.heads;
-    float *scratch = cr_plan_scratch(plan, worker);
-    size_t n_head = (size_t)heads->n_head, begin, end;
-    cr_pool_share(plan->backend->pool, worker, (size_t)plan->batch->n_rows * n_head, 1, &begin,
-                  &end);
-    for (size_t i = begin; i < end && !cr_plan_stopped(plan); i++)
-        attend_head(plan, op, (int)(i / n_head), (int)(i % n_head), scratch);
 }

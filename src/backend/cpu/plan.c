@@ -187,7 +187,7 @@ static size_t scratch_floats(const cr_graph *graph, int max_rows)
         if (op->kind == CR_OP_NORM_QKV)
             most = CR_MAX(most, CR_BAND * (size_t)op->u.qkv.heads.head_dim);
         if (op->kind == CR_OP_ATTEND)
-            most = CR_MAX(most, CR_KEY_CHUNK + (size_t)op->u.attend.heads.head_dim);
+            most = CR_MAX(most, cr_plan_attend_floats(&op->u.attend.heads));
         if (op->kind == CR_OP_CONV_IN)
             most = CR_MAX(most, (3 * CR_BAND + op->u.conv.taps->n_cols) * CR_TILE);
         if (op->kind == CR_OP_SSM_IN)
@@ -200,8 +200,17 @@ static size_t scratch_floats(const cr_graph *graph, int max_rows)
     return (most + 15) / 16 * 16;
 }
 
+static size_t partial_floats(const cr_graph *graph)
+{
+    size_t most = 0;
+    for (int i = 0; i < graph->n_ops; i++)
+        if (graph->ops[i].kind == CR_OP_ATTEND)
+            most = CR_MAX(most, cr_plan_partial_floats(&graph->ops[i].u.attend.heads));
+    return most;
+}
+
 typedef struct plan_sizes {
-    size_t values, rows, turns, shared, local;
+    size_t values, rows, turns, shared, local, partials;
 } plan_sizes;
 
 static bool measure(const cr_plan *plan, plan_sizes *out)
@@ -214,7 +223,8 @@ static bool measure(const cr_plan *plan, plan_sizes *out)
            cr_mul_size(n, (size_t)graph->n_ropes * plan->turn_floats * sizeof(float),
                        &out->turns) &&
            cr_mul_size(n, plan->act_bytes, &out->shared) &&
-           cr_mul_size(workers, plan->local_bytes, &out->local);
+           cr_mul_size(workers, plan->local_bytes, &out->local) &&
+           cr_mul_size(plan->partial_floats, sizeof(float), &out->partials);
 }
 
 static void plan_free(cr_plan *plan)
@@ -229,6 +239,7 @@ static void plan_free(cr_plan *plan)
         cr_free(host, CR_MEM_SCRATCH, plan->turns, sizes.turns);
         cr_free(host, CR_MEM_SCRATCH, plan->shared, sizes.shared);
         cr_free(host, CR_MEM_SCRATCH, plan->local, sizes.local);
+        cr_free(host, CR_MEM_SCRATCH, plan->partials, sizes.partials);
     }
     cr_free(host, CR_MEM_OBJECT, plan, sizeof *plan);
 }
@@ -262,6 +273,7 @@ static cera_status plan_new(cr_backend *backend, const cr_graph *graph,
     plan->act_bytes = act_bytes(graph);
     plan->turn_floats = widest_rope(graph);
     plan->scratch_floats = scratch_floats(graph, plan->max_rows);
+    plan->partial_floats = partial_floats(graph);
     plan->local_bytes = CR_LOCAL_ROWS * plan->act_bytes + plan->scratch_floats * sizeof(float) +
                         CR_BAND * sizeof(cr_act) + cr_panel_bytes(widest_value(graph));
 
@@ -273,7 +285,9 @@ static cera_status plan_new(cr_backend *backend, const cr_graph *graph,
         plan->turns = cr_alloc(host, CR_MEM_SCRATCH, sizes.turns);
         plan->shared = cr_alloc(host, CR_MEM_SCRATCH, sizes.shared);
         plan->local = cr_alloc(host, CR_MEM_SCRATCH, sizes.local);
-        made = plan->values && plan->rows && plan->turns && plan->shared && plan->local;
+        plan->partials = cr_alloc(host, CR_MEM_SCRATCH, sizes.partials);
+        made = plan->values && plan->rows && plan->turns && plan->shared && plan->local &&
+               plan->partials;
     }
     if (!made) {
         plan_free(plan);

@@ -6,7 +6,8 @@
  *
  *     values   [max_rows][graph->row_floats]     activations, shared
  *     shared   [max_rows] cr_act                 an op's input rows as matrix kernels read them
- *     local    per worker: CR_LOCAL_ROWS cr_act, some floats, and a panel for matmul kernels */
+ *     local    per worker: CR_LOCAL_ROWS cr_act, some floats, and a panel for matmul kernels
+ *     partials           attention's sums over chunks of keys, before they are joined, shared */
 #ifndef CR_CPU_PLAN_H
 #define CR_CPU_PLAN_H
 
@@ -46,9 +47,11 @@ struct cr_plan {
     size_t turn_floats;
     uint8_t *shared;
     uint8_t *local;
+    float *partials;
     size_t act_bytes;      /* of one cr_act, wide enough for every op */
     size_t local_bytes;    /* of one worker */
     size_t scratch_floats; /* of one worker */
+    size_t partial_floats;
 
     const cr_batch *batch; /* the run in progress */
     atomic_int stopped;    /* it was asked to end early */
@@ -123,6 +126,12 @@ void cr_plan_project(const cr_plan *plan, int worker, const cr_proj *proj, size_
 
 /* Bytes from the start of a page to a position of a head: keys, or values. */
 size_t cr_kv_offset(const cr_cache *cache, cr_type kv_type, int head, int position, bool values);
+/* Where position `position` of a kv head lies for sequence `seq` of the batch: keys, or values. */
+uint8_t *cr_plan_kv(const cr_plan *plan, const cr_cache *cache, int seq, int head, int position,
+                    bool values);
+/* Floats that ATTEND wants of each worker's scratch, and as plan->partials. */
+size_t cr_plan_attend_floats(const cr_heads *heads);
+size_t cr_plan_partial_floats(const cr_heads *heads);
 /* cr_backend_api.page_copy */
 void cr_kv_copy(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type, void *dst,
                 const void *src, int n);

@@ -93,7 +93,7 @@ void cr_store_f16__scalar(void *dst, const float *src, size_t n)
 }
 
 /* max |x|; a NaN when there is one. */
-static float largest(const float *x, size_t n)
+static float largest_size(const float *x, size_t n)
 {
     float most = 0;
     for (size_t i = 0; i < n; i++) {
@@ -110,7 +110,7 @@ void cr_store_q8_0__scalar(void *dst, const float *src, size_t n)
 {
     uint8_t *block = dst;
     for (; n > 0; n -= Q8_WEIGHTS, src += Q8_WEIGHTS, block += Q8_BYTES) {
-        float most = largest(src, Q8_WEIGHTS);
+        float most = largest_size(src, Q8_WEIGHTS);
         uint16_t d = cr_f32_to_f16(most / 127);
         block[0] = (uint8_t)d;
         block[1] = (uint8_t)(d >> 8);
@@ -121,6 +121,14 @@ void cr_store_q8_0__scalar(void *dst, const float *src, size_t n)
             block[2 + i] = (uint8_t)(int8_t)CR_MIN(CR_MAX(v, -127.0f), 127.0f);
         }
     }
+}
+
+float cr_largest__scalar(const float *s, size_t n)
+{
+    float most = s[0];
+    for (size_t j = 1; j < n; j++)
+        most = s[j] > most ? s[j] : most;
+    return most;
 }
 
 float cr_exp_sum__scalar(float *s, float max, size_t n)

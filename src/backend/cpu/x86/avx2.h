@@ -60,6 +60,20 @@ CR_INLINE float merge_chains(__m256 low, __m256 high)
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
 
+/* 16 -> 4 */
+CR_INLINE __m128 merge_to_4(__m256 low, __m256 high)
+{
+    const __m256 s = _mm256_add_ps(low, high);
+    return _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
+}
+
+/* 4 -> 1, of four rows. */
+CR_INLINE __m128 merge_rows(__m128 s0, __m128 s1, __m128 s2, __m128 s3)
+{
+    _MM_TRANSPOSE4_PS(s0, s1, s2, s3);
+    return _mm_add_ps(_mm_add_ps(s0, s2), _mm_add_ps(s1, s3));
+}
+
 /* Adds the four dwords of each 128-bit lane of sum_k, giving dword k of that lane. */
 CR_INLINE __m256i reduce4(__m256i s0, __m256i s1, __m256i s2, __m256i s3)
 {

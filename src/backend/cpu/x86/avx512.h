@@ -88,6 +88,17 @@ CR_INLINE __m512 merge_lane(__m512 s)
     return _mm512_add_ps(s, _mm512_shuffle_ps(s, s, 0xb1));
 }
 
+/* Four rows' chains, in order within each c: the sums, at lanes 0, 4, 8 and 12. */
+CR_INLINE __m512 merge_rows(__m512 c0, __m512 c1, __m512 c2, __m512 c3)
+{
+    const __m512 s01 =
+        _mm512_add_ps(_mm512_shuffle_f32x4(c0, c1, 0x44), _mm512_shuffle_f32x4(c0, c1, 0xee));
+    const __m512 s23 =
+        _mm512_add_ps(_mm512_shuffle_f32x4(c2, c3, 0x44), _mm512_shuffle_f32x4(c2, c3, 0xee));
+    return merge_lane(
+        _mm512_add_ps(_mm512_shuffle_f32x4(s01, s23, 0x88), _mm512_shuffle_f32x4(s01, s23, 0xdd)));
+}
+
 /* One row's chains, a lane each. */
 CR_INLINE float merge_chains(__m512 c)
 {

@@ -38,13 +38,6 @@ CR_INLINE void add_rest(__m256 *low, __m256 *high, const uint8_t *p, const float
     *high = _mm256_blendv_ps(*high, h, _mm256_castsi256_ps(first_lanes(n < 8 ? 0 : n - 8)));
 }
 
-/* 16 -> 4 */
-CR_INLINE __m128 merge_to_4(__m256 low, __m256 high)
-{
-    const __m256 s = _mm256_add_ps(low, high);
-    return _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
-}
-
 /* y[i] = scale * dot(row i, f) */
 CR_INLINE void dot_rows(float *y, const void *w, size_t row_bytes, size_t n_rows, const float *f,
                         size_t n, float scale, size_t size, load_floats *load)
@@ -73,10 +66,8 @@ CR_INLINE void dot_rows(float *y, const void *w, size_t row_bytes, size_t n_rows
             add_rest(&a2, &b2, r.p[2] + size * j, f + j, n - j, size, load);
             add_rest(&a3, &b3, r.p[3] + size * j, f + j, n - j, size, load);
         }
-        __m128 s0 = merge_to_4(a0, b0), s1 = merge_to_4(a1, b1);
-        __m128 s2 = merge_to_4(a2, b2), s3 = merge_to_4(a3, b3);
-        _MM_TRANSPOSE4_PS(s0, s1, s2, s3);
-        const __m128 sum = _mm_add_ps(_mm_add_ps(s0, s2), _mm_add_ps(s1, s3));
+        const __m128 sum = merge_rows(merge_to_4(a0, b0), merge_to_4(a1, b1), merge_to_4(a2, b2),
+                                      merge_to_4(a3, b3));
         store_rows(y + i, _mm_mul_ps(sum, _mm_set1_ps(scale)), n_rows - i);
     }
 }

@@ -22,17 +22,6 @@ CR_INLINE __m512 load_bf16(const uint8_t *p, __mmask16 lanes)
     return _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
 }
 
-/* The rows' sums, at lanes 0, 4, 8 and 12. Chains are in order within each c. */
-CR_INLINE __m512 merge_rows(__m512 c0, __m512 c1, __m512 c2, __m512 c3)
-{
-    const __m512 s01 =
-        _mm512_add_ps(_mm512_shuffle_f32x4(c0, c1, 0x44), _mm512_shuffle_f32x4(c0, c1, 0xee));
-    const __m512 s23 =
-        _mm512_add_ps(_mm512_shuffle_f32x4(c2, c3, 0x44), _mm512_shuffle_f32x4(c2, c3, 0xee));
-    return merge_lane(
-        _mm512_add_ps(_mm512_shuffle_f32x4(s01, s23, 0x88), _mm512_shuffle_f32x4(s01, s23, 0xdd)));
-}
-
 /* y[i] = scale * dot(row i, f) */
 CR_INLINE void dot_rows(float *y, const void *w, size_t row_bytes, size_t n_rows, const float *f,
                         size_t n, float scale, size_t size, load_floats *load)

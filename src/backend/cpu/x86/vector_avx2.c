@@ -140,6 +140,19 @@ void cr_add_scaled__avx2(float *y, const float *x, float scale, size_t n)
     }
 }
 
+float cr_largest__avx2(const float *s, size_t n)
+{
+    __m256 most = _mm256_set1_ps(s[0]);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        most = _mm256_max_ps(most, _mm256_loadu_ps(s + i));
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(most), _mm256_extractf128_ps(most, 1));
+    for (; i < n; i++)
+        m = _mm_max_ss(m, _mm_load_ss(s + i));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+}
+
 float cr_exp_sum__avx2(float *s, float max, size_t n)
 {
     __m256 c[2] = { _mm256_setzero_ps(), _mm256_setzero_ps() };

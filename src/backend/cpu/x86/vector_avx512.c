@@ -107,6 +107,15 @@ void cr_add_scaled__avx512(float *y, const float *x, float scale, size_t n)
     }
 }
 
+float cr_largest__avx512(const float *s, size_t n)
+{
+    __m512 most = _mm512_set1_ps(s[0]);
+    for (size_t i = 0; i < n; i += 16)
+        most = _mm512_mask_max_ps(most, first_lanes(n - i), most,
+                                  _mm512_maskz_loadu_ps(first_lanes(n - i), s + i));
+    return _mm512_reduce_max_ps(most);
+}
+
 float cr_exp_sum__avx512(float *s, float max, size_t n)
 {
     __m512 c = _mm512_setzero_ps();
