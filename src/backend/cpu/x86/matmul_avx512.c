@@ -8,14 +8,17 @@
  *
  *     chain[b % 16][column][row] = fma(sum, d[row] * d[column], ...)
  *
- * Columns do not wait for each other: eight of them hide the latency of the products. */
+ * Two panels pass together, so that an activation is loaded once for 32 rows. Columns do not wait for
+ * each other, nor do the halves of a block: that hides the latency of the products. */
 #include "backend/cpu/x86/avx512.h"
 
 #include <string.h>
 
 enum {
-    PANEL = CR_PANEL_ROWS,
-    GROUP = 8, /* columns; their chains take 8 KiB */
+    PANEL = 16,
+    PANELS = CR_PANEL_ROWS / PANEL, /* that pass together */
+    GROUP = 8,                      /* columns; their chains take 16 KiB */
+    PAIR = 2,                       /* columns whose products alternate */
 };
 
 typedef struct panel_block {
@@ -23,12 +26,13 @@ typedef struct panel_block {
     __m512 d, m;  /* [row] */
 } panel_block;
 
-_Static_assert(sizeof(panel_block) == CR_PANEL_BLOCK_BYTES, "cr_panel_bytes");
-_Static_assert(CR_CHAINS *GROUP * sizeof(__m512) <= CR_PANEL_CHAIN_BYTES, "cr_panel_bytes");
+_Static_assert(PANELS * sizeof(panel_block) == CR_PANEL_BLOCK_BYTES, "cr_panel_bytes");
+_Static_assert(CR_CHAINS *GROUP *PANELS * sizeof(__m512) <= CR_PANEL_CHAIN_BYTES, "cr_panel_bytes");
 
 /* Sixteen rows; the last one again in place of those that do not exist. */
 typedef struct rows16 {
     const uint8_t *p[PANEL];
+    __m512i offset; /* of each, from the first */
 } rows16;
 
 typedef void panel_fill(panel_block *to, const rows16 *r, size_t n_blocks);
@@ -36,8 +40,13 @@ typedef void panel_fill(panel_block *to, const rows16 *r, size_t n_blocks);
 CR_INLINE rows16 rows16_at(const void *w, size_t row_bytes, size_t i, size_t n_rows)
 {
     rows16 r;
-    for (size_t k = 0; k < PANEL; k++)
-        r.p[k] = (const uint8_t *)w + CR_MIN(i + k, n_rows - 1) * row_bytes;
+    int32_t offset[PANEL]; /* rows are far from 128 MiB */
+    for (size_t k = 0; k < PANEL; k++) {
+        const size_t row = CR_MIN(i + k, n_rows - 1);
+        r.p[k] = (const uint8_t *)w + row * row_bytes;
+        offset[k] = (int32_t)((row - i) * row_bytes);
+    }
+    r.offset = _mm512_loadu_si512(offset);
     return r;
 }
 
@@ -71,10 +80,7 @@ CR_INLINE void transpose(__m512i to[4], const rows16 *r, size_t at)
 /* Four bytes of each row. */
 CR_INLINE __m512i load_dwords(const rows16 *r, size_t at)
 {
-    _Alignas(64) uint32_t dwords[PANEL];
-    for (size_t k = 0; k < PANEL; k++)
-        memcpy(&dwords[k], r->p[k] + at, sizeof dwords[k]);
-    return _mm512_load_si512(dwords);
+    return _mm512_i32gather_epi32(r->offset, r->p[0] + at, 1);
 }
 
 /* The lower words of the lanes, as halves, become floats. */
@@ -290,89 +296,149 @@ typedef struct weights {
     bool groups;  /* m has the integer scales of a block's halves */
 } weights;
 
-CR_INLINE __m512i dot_half(__m512i sum, const __m512i w[4], const int8_t *q)
+/* Integers of a pair of columns, for each panel. */
+typedef __m512i pair_dots[PAIR][PANELS];
+
+/* sum += weights times activations of a half block. Each activation is loaded once. */
+CR_INLINE void dot_half(pair_dots sum, const panel_block block[PANELS], size_t n_panels,
+                        const int8_t *const q[PAIR], size_t n_columns, size_t half)
 {
-    sum = _mm512_dpbusd_epi32(sum, w[0], four(q));
-    sum = _mm512_dpbusd_epi32(sum, w[1], four(q + 4));
-    sum = _mm512_dpbusd_epi32(sum, w[2], four(q + 8));
-    return _mm512_dpbusd_epi32(sum, w[3], four(q + 12));
+    CR_UNROLL
+    for (size_t k = 0; k < 4; k++)
+        CR_UNROLL
+    for (size_t c = 0; c < n_columns; c++) {
+        const __m512i a = four(q[c] + 64 * half + 4 * k);
+        CR_UNROLL
+        for (size_t p = 0; p < n_panels; p++)
+            sum[c][p] = _mm512_dpbusd_epi32(sum[c][p], block[p].w[4 * half + k], a);
+    }
 }
 
-/* The integer sum of one block of one column. sums: of the activations of both halves, as words. */
-CR_INLINE __m512i dot_block(const panel_block *panel, const int8_t *q, __m512i sums,
+/* The sums of a block, from those of its halves. sums: of the activations of both halves, as words. */
+CR_INLINE __m512i dot_block(__m512i dot0, __m512i dot1, const panel_block *block, __m512i sums,
                             const weights *type)
 {
     if (type->groups) {
-        const __m512i scales = _mm512_castps_si512(panel->m);
+        const __m512i scales = _mm512_castps_si512(block->m);
         const __m512i scale0 = _mm512_srai_epi32(_mm512_slli_epi32(scales, 16), 16);
         const __m512i scale1 = _mm512_srai_epi32(scales, 16);
-        const __m512i dot0 = dot_half(_mm512_setzero_si512(), panel->w, q);
-        const __m512i dot1 = dot_half(_mm512_setzero_si512(), panel->w + 4, q + 64);
         const __m512i offset =
             _mm512_mullo_epi32(_mm512_madd_epi16(scales, sums), _mm512_set1_epi32(type->offset));
-        return _mm512_sub_epi32(
-            _mm512_add_epi32(_mm512_mullo_epi32(dot0, scale0), _mm512_mullo_epi32(dot1, scale1)),
-            offset);
+        dot0 = _mm512_sub_epi32(_mm512_mullo_epi32(dot0, scale0), offset);
+        return _mm512_add_epi32(dot0, _mm512_mullo_epi32(dot1, scale1));
     }
-    __m512i sum = _mm512_setzero_si512();
-    if (type->offset != 0)
-        sum = _mm512_madd_epi16(sums, _mm512_set1_epi16((short)-type->offset));
-    return dot_half(dot_half(sum, panel->w, q), panel->w + 4, q + 64);
+    if (type->offset == 0)
+        return _mm512_add_epi32(dot0, dot1);
+    const __m512i offset = _mm512_madd_epi16(sums, _mm512_set1_epi16((short)-type->offset));
+    return _mm512_add_epi32(_mm512_add_epi32(dot0, offset), dot1);
 }
 
-/* The chains of a group: [chain][column][row]. */
-typedef __m512 group_chains[CR_CHAINS][GROUP];
+/* Block b of some columns, at most a pair, joins their chains; begun: or else a chain is 0. */
+CR_INLINE void multiply_block(__m512 (*chain)[PANELS], __mmask16 begun,
+                              const panel_block block[PANELS], size_t n_panels, const cr_act *x,
+                              size_t n_columns, size_t b, const weights *type)
+{
+    const int8_t *q[PAIR];
+    pair_dots dot0, dot1;
+    CR_UNROLL
+    for (size_t c = 0; c < n_columns; c++) {
+        q[c] = x[c].q + cr_act_index(32 * b);
+        CR_UNROLL
+        for (size_t p = 0; p < n_panels; p++)
+            dot0[c][p] = dot1[c][p] = _mm512_setzero_si512();
+    }
+    dot_half(dot0, block, n_panels, q, n_columns, 0);
+    dot_half(dot1, block, n_panels, q, n_columns, 1);
+    __m512 sum[PAIR][PANELS];
+    CR_UNROLL
+    for (size_t c = 0; c < n_columns; c++) {
+        int32_t pair;
+        memcpy(&pair, x[c].sum + 2 * b, sizeof pair);
+        const __m512i sums = _mm512_set1_epi32(pair);
+        const __m512 d = _mm512_set1_ps(x[c].d[b]);
+        const __m512i s = _mm512_madd_epi16(sums, _mm512_set1_epi16(1));
+        const __m512 d_sum = _mm512_mul_ps(d, _mm512_cvtepi32_ps(s));
+        CR_UNROLL
+        for (size_t p = 0; p < n_panels; p++) {
+            const __m512i dot = dot_block(dot0[c][p], dot1[c][p], &block[p], sums, type);
+            sum[c][p] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(block[p].d, d),
+                                        _mm512_maskz_load_ps(begun, &chain[c][p]));
+            if (type->minima)
+                sum[c][p] = _mm512_fmadd_ps(block[p].m, d_sum, sum[c][p]);
+        }
+    }
+    CR_UNROLL
+    for (size_t c = 0; c < n_columns; c++)
+        CR_UNROLL
+    for (size_t p = 0; p < n_panels; p++)
+        chain[c][p] = sum[c][p];
+}
 
-/* y[c * y_stride + r], rows by mask. */
-CR_INLINE void multiply(float *y, size_t y_stride, __mmask16 mask, const panel_block *panel,
-                        const cr_act *x, size_t n_x, group_chains chains, const weights *type)
+/* The chains of a group: [chain][column][panel][row]. */
+typedef __m512 group_chains[CR_CHAINS][GROUP][PANELS];
+
+/* y[c * y_stride + r], r in [0, n_rows), at most 16 for each of the n_panels panels. */
+CR_INLINE void multiply(float *y, size_t y_stride, size_t n_rows, const panel_block *panel,
+                        size_t n_panels, const cr_act *x, size_t n_x, group_chains chains,
+                        const weights *type)
 {
     const size_t n_blocks = x->n / 32;
     for (size_t i = n_blocks; i < CR_CHAINS; i++)
         for (size_t c = 0; c < n_x; c++)
-            chains[i][c] = _mm512_setzero_ps();
+            CR_UNROLL
+    for (size_t p = 0; p < n_panels; p++)
+        chains[i][c][p] = _mm512_setzero_ps();
 
     for (size_t b = 0; b < n_blocks; b++) {
-        const panel_block block = panel[b];
-        const size_t at = cr_act_index(32 * b);
-        __m512 *chain = chains[b % CR_CHAINS];
-        const __mmask16 begun = b < CR_CHAINS ? 0 : 0xffff; /* or else the chain is 0 */
-        for (size_t c = 0; c < n_x; c++) {
-            int32_t pair;
-            memcpy(&pair, x[c].sum + 2 * b, sizeof pair);
-            const __m512i sums = _mm512_set1_epi32(pair);
-            const __m512i dot = dot_block(&block, x[c].q + at, sums, type);
-            const __m512 dx = _mm512_set1_ps(x[c].d[b]);
-            __m512 y_c = _mm512_maskz_load_ps(begun, &chain[c]);
-            y_c = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(block.d, dx), y_c);
-            if (type->minima) {
-                const __m512i s = _mm512_madd_epi16(sums, _mm512_set1_epi16(1));
-                y_c = _mm512_fmadd_ps(block.m, _mm512_mul_ps(dx, _mm512_cvtepi32_ps(s)), y_c);
-            }
-            chain[c] = y_c;
-        }
+        /* With an initializer, or else compilers that clear variables clear it for each block. */
+        const panel_block block[PANELS] = { panel[b], panel[b + (n_panels - 1) * n_blocks] };
+        __m512(*chain)[PANELS] = chains[b % CR_CHAINS];
+        const __mmask16 begun = b < CR_CHAINS ? 0 : 0xffff;
+        size_t c = 0;
+        for (; c + PAIR <= n_x; c += PAIR)
+            multiply_block(chain + c, begun, block, n_panels, x + c, PAIR, b, type);
+        if (c < n_x)
+            multiply_block(chain + c, begun, block, n_panels, x + c, 1, b, type);
     }
 
     for (size_t half = CR_CHAINS / 2; half > 0; half /= 2)
         for (size_t i = 0; i < half; i++)
             for (size_t c = 0; c < n_x; c++)
-                chains[i][c] = _mm512_add_ps(chains[i][c], chains[i + half][c]);
+                CR_UNROLL
+    for (size_t p = 0; p < n_panels; p++)
+        chains[i][c][p] = _mm512_add_ps(chains[i][c][p], chains[i + half][c][p]);
     for (size_t c = 0; c < n_x; c++)
-        _mm512_mask_storeu_ps(y + c * y_stride, mask, chains[0][c]);
+        CR_UNROLL
+    for (size_t p = 0; p < n_panels; p++)
+        _mm512_mask_storeu_ps(y + c * y_stride + p * PANEL, first_lanes(n_rows - p * PANEL),
+                              chains[0][c][p]);
+}
+
+/* Rows i on: n_panels panels of them. */
+CR_INLINE void matmul_panels(float *y, size_t y_stride, const void *w, size_t row_bytes,
+                             size_t n_rows, size_t i, size_t n_panels, const cr_act *x, size_t n_x,
+                             void *scratch, const weights *type)
+{
+    __m512(*chains)[GROUP][PANELS] = scratch;
+    panel_block *panel = (panel_block *)(void *)(chains + CR_CHAINS);
+    const size_t n_blocks = x->n / 32;
+    for (size_t p = 0; p < n_panels; p++) {
+        const rows16 r = rows16_at(w, row_bytes, i + p * PANEL, n_rows);
+        type->fill(panel + p * n_blocks, &r, n_blocks);
+    }
+    for (size_t c = 0; c < n_x; c += GROUP)
+        multiply(y + c * y_stride + i, y_stride, n_rows - i, panel, n_panels, x + c,
+                 CR_MIN(n_x - c, (size_t)GROUP), chains, type);
 }
 
 CR_INLINE void matmul(float *y, size_t y_stride, const void *w, size_t row_bytes, size_t n_rows,
                       const cr_act *x, size_t n_x, void *scratch, const weights *type)
 {
-    __m512(*chains)[GROUP] = scratch;
-    panel_block *panel = (panel_block *)(void *)(chains + CR_CHAINS);
-    for (size_t i = 0; i < n_rows; i += PANEL) {
-        const rows16 r = rows16_at(w, row_bytes, i, n_rows);
-        type->fill(panel, &r, x->n / 32);
-        for (size_t c = 0; c < n_x; c += GROUP)
-            multiply(y + c * y_stride + i, y_stride, first_lanes(n_rows - i), panel, x + c,
-                     CR_MIN(n_x - c, (size_t)GROUP), chains, type);
-    }
+    size_t i = 0;
+    for (; i + PANEL < n_rows; i += PANELS * PANEL)
+        matmul_panels(y, y_stride, w, row_bytes, n_rows, i, PANELS, x, n_x, scratch, type);
+    if (i < n_rows)
+        matmul_panels(y, y_stride, w, row_bytes, n_rows, i, 1, x, n_x, scratch, type);
 }
 
 /* ---- the kernels ---- */
