@@ -27,8 +27,8 @@ enum {
     CR_KEY_CHUNK = 256, /* keys per softmax chunk, cut at absolute multiples */
     CR_TILE_KEYS = 32,  /* keys that a kernel of tiles unpacks at a time */
     CR_PANEL_ROWS = 32, /* rows that a matmul kernel unpacks at a time */
-    CR_PANEL_CHAIN_BYTES = CR_CHAINS * CR_PANEL_ROWS * 8 * sizeof(float),      /* of 8 columns */
-    CR_PANEL_BLOCK_BYTES = CR_PANEL_ROWS * (CR_ACT_BLOCK + 2 * sizeof(float)), /* 32 of each */
+    CR_PANEL_CHAIN_BYTES = CR_CHAINS * CR_PANEL_ROWS * 8 * sizeof(float), /* of 8 columns */
+    CR_PANEL_BLOCK_BYTES = CR_PANEL_ROWS * CR_ACT_BLOCK * sizeof(float),  /* 32 of each */
 };
 
 /* One row of activations, as matrix kernels read it.

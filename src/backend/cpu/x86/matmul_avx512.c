@@ -26,7 +26,7 @@ typedef struct panel_block {
     __m512 d, m;  /* [row] */
 } panel_block;
 
-_Static_assert(PANELS * sizeof(panel_block) == CR_PANEL_BLOCK_BYTES, "cr_panel_bytes");
+_Static_assert(PANELS * sizeof(panel_block) <= CR_PANEL_BLOCK_BYTES, "cr_panel_bytes");
 _Static_assert(CR_CHAINS *GROUP *PANELS * sizeof(__m512) <= CR_PANEL_CHAIN_BYTES, "cr_panel_bytes");
 
 /* Sixteen rows; the last one again in place of those that do not exist. */
@@ -128,6 +128,46 @@ static void fill_q4_0(panel_block *to, const rows16 *r, size_t n_blocks)
     for (size_t b = 0; b < n_blocks; b++, to++) {
         fill_nibbles(to, r, 18 * b + 2);
         to->d = low_halves(load_dwords(r, 18 * b));
+    }
+}
+
+/* The same for nibbles that are numbers of IQ4 levels. */
+CR_INLINE void fill_levels(panel_block *to, const rows16 *r, size_t at)
+{
+    const __m128i signed_levels = _mm_loadu_si128((const __m128i *)cr_iq4_levels);
+    const __m512i levels =
+        _mm512_broadcast_i32x4(_mm_xor_si128(signed_levels, _mm_set1_epi8(-128)));
+    fill_nibbles(to, r, at);
+    for (int k = 0; k < 8; k++)
+        to->w[k] = _mm512_shuffle_epi8(levels, to->w[k]);
+}
+
+/* [d][16 bytes] */
+static void fill_iq4_nl(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        fill_levels(to, r, 18 * b + 2);
+        to->d = low_halves(load_dwords(r, 18 * b));
+    }
+}
+
+/* [d][8 pairs of upper bits of scales][8 nibbles of scales][8][16 bytes] of a super-block; a scale is 32
+ * less than its six bits. */
+static void fill_iq4_xs(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t super = 0; super < n_blocks / 8; super++) {
+        const size_t at = 136 * super;
+        const __m512i d_top = load_dwords(r, at), low = load_dwords(r, at + 4);
+        const __m512 d = low_halves(d_top);
+        for (int b = 0; b < 8; b++, to++) {
+            const __m512i low4 = _mm512_and_si512(_mm512_srl_epi32(low, _mm_cvtsi32_si128(4 * b)),
+                                                  _mm512_set1_epi32(15));
+            const __m512i turned = _mm512_rorv_epi32(d_top, _mm512_set1_epi32(16 + 2 * b - 4));
+            const __m512i six = and_or(turned, _mm512_set1_epi32(48), low4);
+            const __m512i scale = _mm512_sub_epi32(six, _mm512_set1_epi32(32));
+            fill_levels(to, r, at + 8 + 16 * (size_t)b);
+            to->d = _mm512_mul_ps(d, _mm512_cvtepi32_ps(scale));
+        }
     }
 }
 
@@ -248,6 +288,16 @@ static void fill_q5_k(panel_block *to, const rows16 *r, size_t n_blocks)
     }
 }
 
+/* Bytes 2 k and 2 k + 1 of each lane, as words. */
+CR_INLINE __m512 scale_pair(__m512i bytes, int k)
+{
+    const __m512i pair = _mm512_srl_epi32(bytes, _mm_cvtsi32_si128(16 * k));
+    const __m512i first = _mm512_srai_epi32(_mm512_slli_epi32(pair, 24), 24);
+    const __m512i second = _mm512_srai_epi32(_mm512_slli_epi32(pair, 16), 24);
+    return _mm512_castsi512_ps(
+        _mm512_mask_blend_epi16(0xaaaaaaaa, first, _mm512_slli_epi32(second, 16)));
+}
+
 /* [2][64 bytes low][2][32 bytes high][2][8 scales][d], 210 bytes. m gets a block's two scales, as
  * words. */
 static void fill_q6_k(panel_block *to, const rows16 *r, size_t n_blocks)
@@ -268,14 +318,48 @@ static void fill_q6_k(panel_block *to, const rows16 *r, size_t n_blocks)
                     const __m512i turned = _mm512_rorv_epi32(top[k], _mm512_set1_epi32(2 * b - 4));
                     to[b].w[k] = and_or(turned, _mm512_set1_epi8(48), to[b].w[k]);
                 }
-                const __m512i pair = _mm512_srl_epi32(scales[b / 2], _mm_cvtsi32_si128(b % 2 * 16));
-                const __m512i first = _mm512_srai_epi32(_mm512_slli_epi32(pair, 24), 24);
-                const __m512i second = _mm512_srai_epi32(_mm512_slli_epi32(pair, 16), 24);
-                to[b].m = _mm512_castsi512_ps(
-                    _mm512_mask_blend_epi16(0xaaaaaaaa, first, _mm512_slli_epi32(second, 16)));
+                to[b].m = scale_pair(scales[b / 2], b % 2);
                 to[b].d = d;
             }
         }
+}
+
+/* [32 bytes: bit b is block b's third][2][32 bytes: two bits of four blocks][12 bytes of scales][d], 110
+ * bytes. Scales are 32 less than six bits: low four bits of all in eight bytes, upper two in four. m as of
+ * Q6_K. */
+static void fill_q3_k(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t super = 0; super < n_blocks / 8; super++) {
+        const size_t at = 110 * super;
+        __m512i top[8];
+        transpose(top, r, at);
+        transpose(top + 4, r, at + 16);
+        const __m512i low[2] = { load_dwords(r, at + 96), load_dwords(r, at + 100) };
+        const __m512i high = load_dwords(r, at + 104);
+        /* The last word is not the first one of a dword that exists. */
+        const __m512 d = low_halves(_mm512_srli_epi32(load_dwords(r, at + 106), 16));
+        for (int half = 0; half < 2; half++) {
+            __m512i two[8];
+            transpose(two, r, at + 32 + 32 * (size_t)half);
+            transpose(two + 4, r, at + 48 + 32 * (size_t)half);
+            for (int b = 4 * half; b < 4 * half + 4; b++, to++) {
+                for (int k = 0; k < 8; k++) {
+                    const __m512i bits =
+                        _mm512_and_si512(_mm512_srl_epi32(two[k], _mm_cvtsi32_si128(b % 4 * 2)),
+                                         _mm512_set1_epi8(3));
+                    const __m512i third = _mm512_rorv_epi32(top[k], _mm512_set1_epi32(b - 2));
+                    to->w[k] = and_or(third, _mm512_set1_epi8(4), bits);
+                }
+                const __m512i pairs =
+                    b < 4 ? low_nibbles(low[b / 2]) : high_nibbles(low[b / 2 - 2]);
+                const __m512i upper = _mm512_rorv_epi32(high, _mm512_set1_epi32(b / 2 * 2 - 4));
+                const __m512i four_scales = _mm512_sub_epi8(
+                    and_or(upper, _mm512_set1_epi8(48), pairs), _mm512_set1_epi8(32));
+                to->m = scale_pair(four_scales, b % 2);
+                to->d = d;
+            }
+        }
+    }
 }
 
 /* ---- a panel times a group of columns ---- */
@@ -459,3 +543,6 @@ MATMUL(q8_0, .fill = fill_q8_0, .offset = 128)
 MATMUL(q4_k, .fill = fill_q4_k, .minima = true)
 MATMUL(q5_k, .fill = fill_q5_k, .minima = true)
 MATMUL(q6_k, .fill = fill_q6_k, .offset = 32, .groups = true)
+MATMUL(q3_k, .fill = fill_q3_k, .offset = 4, .groups = true)
+MATMUL(iq4_nl, .fill = fill_iq4_nl, .offset = 128)
+MATMUL(iq4_xs, .fill = fill_iq4_xs, .offset = 128)
