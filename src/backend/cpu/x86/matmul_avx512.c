@@ -485,17 +485,20 @@ CR_INLINE void multiply(float *y, size_t y_stride, size_t n_rows, const panel_bl
             multiply_block(chain + c, begun, block, n_panels, x + c, 1, b, type);
     }
 
-    for (size_t half = CR_CHAINS / 2; half > 0; half /= 2)
-        for (size_t i = 0; i < half; i++)
-            for (size_t c = 0; c < n_x; c++)
-                CR_UNROLL
-    for (size_t p = 0; p < n_panels; p++)
-        chains[i][c][p] = _mm512_add_ps(chains[i][c][p], chains[i + half][c][p]);
     for (size_t c = 0; c < n_x; c++)
         CR_UNROLL
-    for (size_t p = 0; p < n_panels; p++)
+    for (size_t p = 0; p < n_panels; p++) {
+        __m512 sum[CR_CHAINS / 2];
+        CR_UNROLL
+        for (size_t i = 0; i < CR_CHAINS / 2; i++)
+            sum[i] = _mm512_add_ps(chains[i][c][p], chains[i + CR_CHAINS / 2][c][p]);
+        CR_UNROLL
+        for (size_t i = 0; i < 4; i++)
+            sum[i] = _mm512_add_ps(sum[i], sum[i + 4]);
+        const __m512 even = _mm512_add_ps(sum[0], sum[2]), odd = _mm512_add_ps(sum[1], sum[3]);
         _mm512_mask_storeu_ps(y + c * y_stride + p * PANEL, first_lanes(n_rows - p * PANEL),
-                              chains[0][c][p]);
+                              _mm512_add_ps(even, odd));
+    }
 }
 
 /* Rows i on: n_panels panels of them. */

@@ -3,42 +3,72 @@
 
 #include "backend/cpu/x86/avx512.h"
 
-/* q of sixteen values, and their sum. */
-CR_INLINE int16_t quantize_half(int8_t *q, __m512 f, __m512 id)
+CR_INLINE __m128i quantize_half(__m512 f, __m512 id)
 {
     __m512 v = _mm512_mul_ps(f, id);
     v = _mm512_max_ps(v, _mm512_set1_ps(-127.0f)); /* -127 for a NaN, as the definition says */
     v = _mm512_min_ps(v, _mm512_set1_ps(127.0f));
-    const __m512i i = _mm512_cvtps_epi32(v);
-    _mm_store_si128((__m128i *)q, _mm512_cvtepi32_epi8(i));
-    return (int16_t)_mm512_reduce_add_epi32(i);
+    return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v));
+}
+
+/* The largest of the sixteen floats without sign, a NaN before all, in lane k for v[k]. */
+CR_INLINE __m128 largest_of_each(const __m512i v[4])
+{
+    const __m512i m01 =
+        _mm512_max_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+    const __m512i m23 =
+        _mm512_max_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+    const __m512i m =
+        _mm512_max_epi32(_mm512_unpacklo_epi64(m01, m23), _mm512_unpackhi_epi64(m01, m23));
+    const __m256i half =
+        _mm256_max_epi32(_mm512_castsi512_si256(m), _mm512_extracti64x4_epi64(m, 1));
+    return _mm_castsi128_ps(
+        _mm_max_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
+}
+
+/* Four blocks from b on; those from n_blocks on are zeros. */
+CR_INLINE void quantize_quad(cr_act *x, size_t b, size_t n_blocks)
+{
+    __m512 f[4][2];
+    __m512i size[4];
+    CR_UNROLL
+    for (size_t k = 0; k < 4; k++) {
+        const __mmask16 lanes = b + k < n_blocks ? 0xffff : 0;
+        f[k][0] = _mm512_maskz_loadu_ps(lanes, x->f + 32 * (b + k));
+        f[k][1] = _mm512_maskz_loadu_ps(lanes, x->f + 32 * (b + k) + 16);
+        /* Without the sign, floats are ordered like integers, and a NaN is the largest. */
+        size[k] = _mm512_max_epi32(_mm512_castps_si512(_mm512_abs_ps(f[k][0])),
+                                   _mm512_castps_si512(_mm512_abs_ps(f[k][1])));
+    }
+    const __m128 d = _mm_div_ps(largest_of_each(size), _mm_set1_ps(127.0f));
+    __m128 id = _mm_div_ps(_mm_set1_ps(1.0f), d);
+    id = _mm_maskz_mov_ps((__mmask8)~_mm_fpclass_ps_mask(id, 0x99), id); /* NaN and infinities: 0 */
+    _mm_store_ps(x->d + b, d);
+
+    __m128i sums[4];
+    float ids[4];
+    _mm_storeu_ps(ids, id);
+    CR_UNROLL
+    for (size_t k = 0; k < 4; k++) {
+        int8_t *q = x->q + cr_act_index(32 * (b + k));
+        const __m512 all = _mm512_set1_ps(ids[k]);
+        const __m128i q0 = quantize_half(f[k][0], all), q1 = quantize_half(f[k][1], all);
+        _mm_store_si128((__m128i *)q, q0);
+        _mm_store_si128((__m128i *)(q + 64), q1);
+        const __m128i one = _mm_set1_epi8(1);
+        sums[k] = _mm_hadd_epi32(_mm_dpbusd_epi32(_mm_setzero_si128(), one, q0),
+                                 _mm_dpbusd_epi32(_mm_setzero_si128(), one, q1));
+    }
+    /* Each has two parts of the first half's sum, then two of the second's. */
+    const __m128i s01 = _mm_hadd_epi32(sums[0], sums[1]), s23 = _mm_hadd_epi32(sums[2], sums[3]);
+    _mm_store_si128((__m128i *)(x->sum + 2 * b), _mm_packs_epi32(s01, s23));
 }
 
 void cr_quantize__avx512(cr_act *x)
 {
     const size_t n_blocks = x->n / 32;
-    for (size_t b = 0; b < n_blocks; b++) {
-        const __m512 f0 = _mm512_loadu_ps(x->f + 32 * b), f1 = _mm512_loadu_ps(x->f + 32 * b + 16);
-        /* Without the sign, floats are ordered like integers, and a NaN is the largest. */
-        const __m512i largest = _mm512_max_epi32(_mm512_castps_si512(_mm512_abs_ps(f0)),
-                                                 _mm512_castps_si512(_mm512_abs_ps(f1)));
-        const __m128 amax = _mm_castsi128_ps(_mm_cvtsi32_si128(_mm512_reduce_max_epi32(largest)));
-        const float d = _mm_cvtss_f32(amax) / 127.0f;
-        float id = 1.0f / d;
-        if (!isfinite(id))
-            id = 0.0f;
-        int8_t *q = x->q + cr_act_index(32 * b);
-        x->d[b] = d;
-        x->sum[2 * b] = quantize_half(q, f0, _mm512_set1_ps(id));
-        x->sum[2 * b + 1] = quantize_half(q + 64, f1, _mm512_set1_ps(id));
-    }
-    for (size_t b = n_blocks; b % 16 != 0; b++) {
-        int8_t *q = x->q + cr_act_index(32 * b);
-        _mm_store_si128((__m128i *)q, _mm_setzero_si128());
-        _mm_store_si128((__m128i *)(q + 64), _mm_setzero_si128());
-        x->d[b] = 0.0f;
-        x->sum[2 * b] = x->sum[2 * b + 1] = 0;
-    }
+    for (size_t b = 0; b < (n_blocks + 15) / 16 * 16; b += 4)
+        quantize_quad(x, b, n_blocks);
 }
 
 void cr_rms_norm__avx512(float *y, const float *x, const float *w, size_t n, float eps)
