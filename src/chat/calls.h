@@ -1,0 +1,58 @@
+/* The calls between two markers of a reply, a byte at a time. The first byte of each call
+ * tells how it is written, whatever the model's usual form:
+ *
+ *     f(a="x", b=1)                                         Python, as a list in [] or not
+ *     {"name": "f", "arguments": {"a": "x"}}                JSON, as a list in [] or not
+ *     <function=f> <parameter=a> x </parameter> </function> tags
+ *     f[ARGS]{"a": "x"}                                     Mistral's newer form
+ *
+ * Arguments are given on as JSON text while they come. */
+#ifndef CR_CALLS_H
+#define CR_CALLS_H
+
+#include "chat/literal.h"
+#include "chat/tools.h"
+
+/* Each returns false to stop. Texts are valid during the call. */
+typedef struct cr_calls_sink {
+    bool (*begin)(void *ctx, cr_str name);
+    bool (*arguments)(void *ctx, cr_str json);
+    bool (*end)(void *ctx);
+    void *ctx;
+} cr_calls_sink;
+
+typedef enum cr_calls_result {
+    CR_CALLS_MORE,
+    CR_CALLS_END,        /* the byte was the last one of the calls */
+    CR_CALLS_END_BEFORE, /* the calls had ended before it */
+    CR_CALLS_BAD,        /* calls->bad says why */
+    CR_CALLS_NOMEM,
+    CR_CALLS_STOPPED, /* the sink said so */
+} cr_calls_result;
+
+typedef struct cr_calls {
+    const cr_tools *tools; /* for the types of tagged arguments */
+    const cr_calls_sink *sink;
+    const char *bad;
+    int state;
+    bool in_list, is_closed; /* there was a [, and its ] */
+    bool is_begun;           /* of the present call */
+    bool has_arguments;
+    bool is_streaming; /* what `value` writes goes on at once */
+    int target;        /* what the value of a JSON member is for */
+    int n_nested;      /* objects of a JSON call around the place */
+    size_t n_calls, n_arguments;
+    cr_buf name, text, held; /* held: arguments that came before the name */
+    cr_literal value;
+} cr_calls;
+
+void cr_calls_init(cr_calls *calls, const cr_tools *tools, const cr_calls_sink *sink,
+                   cr_host *host);
+void cr_calls_done(cr_calls *calls);
+/* Back to the beginning. */
+void cr_calls_reset(cr_calls *calls);
+cr_calls_result cr_calls_feed(cr_calls *calls, char c);
+/* Whether the text may end here. */
+bool cr_calls_is_complete(const cr_calls *calls);
+
+#endif

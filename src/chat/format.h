@@ -1,0 +1,31 @@
+/* How models mark what is not for the reader in a reply: tool calls and reasoning. */
+#ifndef CR_FORMAT_H
+#define CR_FORMAT_H
+
+#include "base/text.h"
+
+enum { CR_CHAT_OPENERS = 2 };
+
+typedef struct cr_chat_format {
+    const char *name;
+    const char *openers[CR_CHAT_OPENERS]; /* any of them begins calls; NULL: none */
+    const char *closer;                   /* NULL: calls end by themselves */
+    char bare;            /* a reply that begins with this may be a call without marks; 0: not so */
+    bool keeps_opener;    /* the second opener belongs to the first call */
+    const char *signs[2]; /* what a template of such a model says */
+} cr_chat_format;
+
+typedef struct cr_reasoning_marks {
+    const char *open, *close;
+} cr_reasoning_marks;
+extern const cr_reasoning_marks cr_reasoning_table[];
+extern const size_t cr_n_reasoning;
+
+/* NULL when there is none of that name. */
+const cr_chat_format *cr_chat_format_find(const char *name);
+/* The format that a template's text tells of; "none" when it tells of none. */
+const cr_chat_format *cr_chat_format_detect(cr_str template_text);
+/* The names, a blank before each, for errors. */
+extern const char cr_chat_format_names[];
+
+#endif
