@@ -228,31 +228,12 @@ static int generate(run_state *run, const cera_engine *engine, cera_session *ses
     return interrupt_exit_code() != 0 ? interrupt_exit_code() : code;
 }
 
-/* Only the model tells which ids there are. */
-static int check_bias_ids(const cli_args *args, const cera_generate_options *options, int n_vocab)
-{
-    size_t i_bias = 0;
-    for (size_t i = 0; i < args->n_repeated; i++) {
-        if (args->repeated[i].id != OPT_LOGIT_BIAS || options->bias[i_bias++].id < n_vocab)
-            continue;
-        bytes what = { 0 }, why = { 0 };
-        bytes_printf(&what, "%s names a token that the model does not have: %s",
-                     args->repeated[i].typed, args->repeated[i].text);
-        bytes_printf(&why, "expected an id from 0 to %d", n_vocab - 1);
-        report_error(EXIT_USAGE, what.data, why.data, NULL);
-        bytes_done(&what);
-        bytes_done(&why);
-        return EXIT_USAGE;
-    }
-    return EXIT_OK;
-}
-
 static int run_engine(run_state *run, cera_engine *engine, prompt *text)
 {
     cera_engine_info info;
     cera_engine_get_info(engine, &info);
     run->vocab = cera_engine_vocab(engine);
-    int code = check_bias_ids(run->args, &run->options, info.n_vocab);
+    int code = sampling_check(run->args, &run->options, info.n_vocab);
     if (code == EXIT_OK)
         code = constraint_open(run->args, run->vocab, &run->options.grammar);
     if (code == EXIT_OK)

@@ -5,10 +5,8 @@
 #include "cli/cli.h"
 #include "cli/inputs.h"
 #include "cli/out.h"
+#include "cli/rendering.h"
 #include "cli/report.h"
-
-#include <string.h>
-#include <time.h>
 
 static int print_json(const cera_vocab *vocab, const cera_rendering *r)
 {
@@ -35,21 +33,10 @@ static int print_json(const cera_vocab *vocab, const cera_rendering *r)
     return EXIT_OK;
 }
 
-/* The date of the template's strftime_now. */
-static cera_date today(void)
-{
-    time_t now = time(NULL);
-    struct tm local;
-    if (localtime_r(&now, &local) == NULL)
-        return (cera_date){ 0 };
-    return (cera_date){ local.tm_year + 1900, local.tm_mon + 1, local.tm_mday,
-                        local.tm_hour,        local.tm_min,     local.tm_sec };
-}
-
 /* Everything that the command is given, and what it made so far. */
 typedef struct work {
     const cli_args *args;
-    prompt messages, tools, vars, text;
+    prompt messages, tools, vars;
     cera_vocab *vocab;
     cera_template *tmpl;
 } work;
@@ -76,50 +63,17 @@ static int open_vocab(work *w)
     return EXIT_OK;
 }
 
-static int open_template(work *w)
-{
-    const char *given = w->args->option[OPT_CHAT_TEMPLATE].text;
-    cera_host host;
-    model_host(&host);
-    cera_template_options options;
-    cera_template_options_init(&options);
-    options.host = &host;
-    if (is_set(w->args, OPT_CHAT_TEMPLATE_FILE)) {
-        int code = prompt_from_file(w->args->option[OPT_CHAT_TEMPLATE_FILE].text, &w->text);
-        if (code != EXIT_OK)
-            return code;
-        options.text = w->text.text;
-        options.n_text = w->text.size;
-    } else if (given != NULL && strchr(given, '{') != NULL) {
-        options.text = given;
-    } else {
-        options.name = given;
-    }
-    cera_error err;
-    if (cera_template_new(w->vocab, &options, &w->tmpl, &err) == CERA_OK)
-        return EXIT_OK;
-    if (err.status == CERA_E_ARG)
-        return report_error(EXIT_USAGE, "cannot use the chat template", err.message, NULL);
-    return report_failure(WHILE_OPENING, "cannot use the chat template", &err);
-}
-
 static int render(work *w)
 {
     cera_render_options options;
-    cera_render_options_init(&options);
+    rendering_options(&options);
     options.tools = w->tools.text;
     options.variables = w->vars.text;
     options.add_generation_prompt = !is_set(w->args, OPT_NO_GENERATION_PROMPT);
-    options.date = today();
     cera_rendering r;
     cera_error err;
-    if (cera_template_render(w->tmpl, w->messages.text, &options, &r, &err) != CERA_OK) {
-        if (err.status == CERA_E_ARG)
-            return report_error(EXIT_USAGE, "cannot render the conversation", err.message, NULL);
-        if (err.status == CERA_E_FORMAT) /* the template's own error, or its refusal */
-            return report_error(EXIT_RUNTIME, "cannot render the conversation", err.message, NULL);
-        return report_failure(WHILE_RUNNING, "cannot render the conversation", &err);
-    }
+    if (cera_template_render(w->tmpl, w->messages.text, &options, &r, &err) != CERA_OK)
+        return rendering_failed(&err);
     int code = EXIT_OK;
     if (wants_json(w->args))
         code = print_json(w->vocab, &r);
@@ -132,9 +86,6 @@ static int render(work *w)
 int command_TEMPLATE(const cli_args *args)
 {
     work w = { .args = args };
-    if (is_set(args, OPT_CHAT_TEMPLATE) && is_set(args, OPT_CHAT_TEMPLATE_FILE))
-        return report_error(EXIT_USAGE, "two chat templates are given",
-                            "one is given as an option, one as a file", "one of the two");
     int code = prompt_read(args, OPT_MESSAGES, &w.messages);
     if (code == EXIT_OK && is_set(args, OPT_TOOLS))
         code = prompt_or_file(args->option[OPT_TOOLS].text, &w.tools);
@@ -143,7 +94,7 @@ int command_TEMPLATE(const cli_args *args)
     if (code == EXIT_OK)
         code = open_vocab(&w);
     if (code == EXIT_OK)
-        code = open_template(&w);
+        code = rendering_open(args, w.vocab, &w.tmpl);
     if (code == EXIT_OK)
         code = render(&w);
     cera_template_free(w.tmpl);
@@ -151,6 +102,5 @@ int command_TEMPLATE(const cli_args *args)
     prompt_done(&w.messages);
     prompt_done(&w.tools);
     prompt_done(&w.vars);
-    prompt_done(&w.text);
     return code;
 }

@@ -81,3 +81,8 @@ int interrupt_exit_code(void)
 {
     return caught == 0 ? 0 : 128 + (int)caught;
 }
+
+void interrupt_clear(void)
+{
+    caught = 0;
+}

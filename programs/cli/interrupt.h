@@ -15,5 +15,7 @@ void interrupt_watch(cera_session *session);
 void interrupt_hold(bool on);
 /* 130 or 143 after a signal, else 0. */
 int interrupt_exit_code(void);
+/* Forgets a signal that has been dealt with. */
+void interrupt_clear(void);
 
 #endif

@@ -29,10 +29,11 @@ const command_row command_table[CMD_COUNT] = {
 #define WITH_PROMPT (ON(RUN) | ON(LOGITS) | ON(EMBED))
 #define WITH_ENGINE (WITH_PROMPT | ON(PERPLEXITY))
 #define WITH_TEXT (WITH_ENGINE | ON(TOKENIZE))
-#define WITH_RUNTIME (WITH_ENGINE | ON(BENCH))
-#define WITH_MODEL (WITH_TEXT | ON(INSPECT) | ON(BENCH) | ON(TEMPLATE))
+#define WITH_RUNTIME (WITH_ENGINE | ON(BENCH) | ON(CHAT))
+#define WITH_SAMPLING (ON(RUN) | ON(CHAT))
+#define WITH_MODEL (WITH_TEXT | ON(CHAT) | ON(INSPECT) | ON(BENCH) | ON(TEMPLATE))
 #define WITH_MAKE (ON(QUANTIZE) | ON(CONVERT))
-#define WITH_GRAMMAR (ON(RUN) | ON(GRAMMAR))
+#define WITH_GRAMMAR (ON(RUN) | ON(CHAT) | ON(GRAMMAR))
 #define WITH_JSON                                                                                  \
     (ON(INSPECT) | ON(TOKENIZE) | ON(TEMPLATE) | ON(LOGITS) | ON(EMBED) | ON(PERPLEXITY) |         \
      ON(CPU) | ON(BENCH) | WITH_MAKE)

@@ -210,6 +210,24 @@ int sampling_read(const cli_args *args, sampling *out)
     return code;
 }
 
+int sampling_check(const cli_args *args, const cera_generate_options *options, int n_vocab)
+{
+    size_t i_bias = 0;
+    for (size_t i = 0; i < args->n_repeated; i++) {
+        if (args->repeated[i].id != OPT_LOGIT_BIAS || options->bias[i_bias++].id < n_vocab)
+            continue;
+        bytes what = { 0 }, why = { 0 };
+        bytes_printf(&what, "%s names a token that the model does not have: %s",
+                     args->repeated[i].typed, args->repeated[i].text);
+        bytes_printf(&why, "expected an id from 0 to %d", n_vocab - 1);
+        report_error(EXIT_USAGE, what.data, why.data, NULL);
+        bytes_done(&what);
+        bytes_done(&why);
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
+}
+
 void sampling_tell(const cera_generate_options *options)
 {
     cera_generate_options usual;

@@ -16,6 +16,8 @@ typedef struct sampling {
 /* Reads them, over the library's defaults. Returns an exit code, after a report unless it is
  * EXIT_OK. Done with in any case. */
 int sampling_read(const cli_args *args, sampling *out);
+/* Whether the model has the tokens that are named: an exit code like that. */
+int sampling_check(const cli_args *args, const cera_generate_options *options, int n_vocab);
 /* A remark with the settings that are in force, and nothing about those that are off. */
 void sampling_tell(const cera_generate_options *options);
 void sampling_done(sampling *chosen);
