@@ -159,6 +159,10 @@ bool conversation_read(conversation *c, const json_t *list)
         json_object_del(message->more, "role");
         json_object_del(message->more, "content");
         json_object_del(message->more, "reasoning_content");
+        if (json_object_size(message->more) == 0) {
+            json_decref(message->more);
+            message->more = NULL;
+        }
     }
     return true;
 }

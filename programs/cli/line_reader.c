@@ -9,6 +9,7 @@
 
 #ifdef CERA_WITH_LIBEDIT
 #include <histedit.h>
+#include <locale.h>
 #endif
 
 static const char first_prompt[] = "> ", next_prompt[] = ". ";
@@ -39,6 +40,7 @@ static void start_editing(line_reader *reader)
     HistEvent event;
     if (!reader->is_terminal || isatty(STDERR_FILENO) != 1)
         return;
+    setlocale(LC_CTYPE, ""); /* libedit counts columns of characters, not of bytes */
     reader->edit = el_init("cera", stdin, stderr, stderr);
     reader->history = history_init();
     if (reader->edit == NULL || reader->history == NULL)

@@ -121,6 +121,7 @@ static void start_calls(cr_reply *r, bool is_bare)
     cr_calls_reset(&r->calls);
     r->state = CALLS;
     r->is_bare = r->is_muted = is_bare;
+    r->is_fresh &= is_bare;
     r->wants_replay = false;
     r->call_is_open = false;
     /* Should they be none, the white space before them was text. */

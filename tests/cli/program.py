@@ -1,4 +1,5 @@
 """Runs the program under test: CERA_BIN, or the release build of this tree."""
+import fcntl
 import json
 import os
 import pty
@@ -6,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -87,6 +89,52 @@ def on_terminal(*args, streams=("stdin", "stdout", "stderr"), env=None):
     out, err = process.communicate(timeout=TIMEOUT)
     os.close(master)
     return process.returncode, shown.decode("utf-8", "replace"), out or b"", err or b""
+
+
+class Terminal:
+    """A program on a pseudo-terminal of its own, with somebody at the keyboard."""
+
+    def __init__(self, *args, env=None):
+        self.master, slave = pty.openpty()
+        self.shown = b""
+        self.process = subprocess.Popen(
+            [BIN, *args], env=environment(**(env or {})), stdin=slave, stdout=slave, stderr=slave,
+            start_new_session=True, preexec_fn=lambda: (
+                as_user(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
+        os.close(slave)
+
+    def read(self, seconds):
+        """Whether anything came."""
+        if not select.select([self.master], [], [], seconds)[0]:
+            return False
+        try:
+            part = os.read(self.master, 65536)
+        except OSError:  # Linux says EIO when the last writer is gone
+            part = b""
+        self.shown += part
+        return bool(part)
+
+    def until(self, text):
+        """Waits for the text, and returns all up to its end; what follows stays for the next call."""
+        text, deadline = text.encode(), time.monotonic() + TIMEOUT
+        while text not in self.shown:
+            if time.monotonic() > deadline or not self.read(0.1) and self.process.poll() is not None:
+                raise AssertionError("no %r in %r" % (text, self.shown))
+        end = self.shown.index(text) + len(text)
+        before, self.shown = self.shown[:end], self.shown[end:]
+        return before.decode("utf-8", "replace").replace("\r\n", "\n")
+
+    def send(self, text):
+        os.write(self.master, text.encode())
+
+    def end(self):
+        """The exit code, after everything was read."""
+        code = None
+        while code is None:
+            if not self.read(0.1):
+                code = self.process.poll()
+        os.close(self.master)
+        return code
 
 
 def golden():

@@ -472,6 +472,8 @@ static void test_reasoning(void **state)
     check("none", "say </think> twice", "C[say </think> twice]");
     check("none", "so <think>a</think>", "C[so <think>a</think>]");
     check("none", "<think>a</think>b <think>c</think>", "R[a]C[b <think>c</think>]");
+    check("lfm2", START "[f()]" END "<think>a", "0:fA[{}];C[<think>a]");
+    check("lfm2", START "[f()]" END "[g()]", "0:fA[{}];C[[g()]]");
     /* Calls in it are thoughts. */
     check(
         "hermes",

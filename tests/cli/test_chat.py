@@ -1,0 +1,348 @@
+"""cera chat: the conversation, its commands, the streams, the keyboard, the ways to end."""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from program import TINY, Terminal, cera, start
+
+GREEDY = ["--temperature", "0"]
+CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+          "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+
+
+def chat(*args, stdin=b"", env=None):
+    return cera("chat", TINY, *GREEDY, *args, stdin=stdin, env=env)
+
+
+def turns(*args, stdin=b""):
+    result = chat("--format", "jsonl", *args, stdin=stdin)
+    assert result.code == 0, result
+    return [json.loads(line) for line in result.out.splitlines()]
+
+
+class PipeTest(unittest.TestCase):
+    def test_a_line_is_a_message(self):
+        result = chat("-n", "20", stdin=b"Hello\nAnd then?\n")
+        self.assertEqual(result.code, 0, result)
+        first, second = turns("-n", "20", stdin=b"Hello\nAnd then?\n")
+        texts = [t["message"]["content"] for t in (first, second)]
+        self.assertEqual(result.out, "".join(t if t.endswith("\n") else t + "\n" for t in texts))
+        self.assertTrue(all(texts))
+
+    def test_the_first_turn_is_what_run_says_to_the_same_prompt(self):
+        prompt = cera("template", TINY, "--messages",
+                      '[{"role": "user", "content": "Hello"}]', "--json").json
+        ids = ",".join(map(str, prompt["ids"]))
+        run = cera("run", TINY, *GREEDY, "--token-ids", ids, "-n", "30", "--format", "json").json
+        turn = turns("-p", "Hello", "-n", "30")[0]
+        self.assertEqual(turn["message"]["content"], run["text"])
+        self.assertEqual(turn["usage"]["prompt_tokens"], len(prompt["ids"]))
+        self.assertEqual(turn["finish_reason"], run["finish_reason"])
+
+    def test_ends_of_input(self):
+        """CLI-01: no input is no message, an empty line neither, and a last line needs no line feed."""
+        for stdin in (b"", b"\n", b"\n\n  \n"):
+            result = chat("-n", "5", stdin=stdin)
+            self.assertEqual((result.code, result.out), (0, ""), result)
+        self.assertEqual(chat("-n", "5", stdin=b"\nhi").out, chat("-n", "5", stdin=b"hi\n").out)
+
+    def test_multi_line(self):
+        def asked(stdin, n=1):
+            found = turns("-n", "1", stdin=stdin)
+            self.assertEqual(len(found), n, stdin)
+            return found[-1]["usage"]["prompt_tokens"]
+        quoted = asked(b'"""one\ntwo"""\n')
+        self.assertEqual(quoted, asked(b"one\\\ntwo\n"))
+        self.assertEqual(quoted, asked(b'"""\none\ntwo\n"""\n'))
+        self.assertEqual(quoted, asked(b'"""one\ntwo'))
+        self.assertEqual(quoted, asked(b'"""one\r\ntwo"""\r\n'))
+        self.assertNotEqual(quoted, asked(b'one\ntwo\n', 2))
+
+    def test_slash_twice_is_text(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.json")
+            result = chat("-n", "1", stdin=b"//etc is a folder\n/save %s\n" % path.encode())
+            self.assertEqual(result.code, 0, result)
+            with open(path, encoding="utf-8") as f:
+                self.assertEqual(json.load(f)["messages"][0]["content"], "/etc is a folder")
+
+    def test_prompt_option(self):
+        """-p and a pipe: one answer, and standard input is not read."""
+        alone = chat("-p", "Hello", "-n", "8")
+        self.assertEqual(alone.out, chat("-p", "Hello", "-n", "8", stdin=b"more\n").out)
+        self.assertEqual(alone.out, chat("-n", "8", stdin=b"Hello\n").out)
+        self.assertEqual(alone.out, chat("-p", "-", "-n", "8", stdin=b"Hello\n").out)
+
+    # ---- what is computed ----
+
+    def test_only_what_is_new_is_computed(self):
+        first, second, third = turns("-n", "12", stdin=b"Hello\nAnd then?\nWhy?\n")
+        self.assertEqual(first["usage"]["cached_tokens"], 0)
+        for before, after in ((first, second), (second, third)):
+            known = before["usage"]["prompt_tokens"] + before["usage"]["completion_tokens"]
+            self.assertGreaterEqual(after["usage"]["cached_tokens"], known)
+            self.assertLess(after["usage"]["cached_tokens"], after["usage"]["prompt_tokens"])
+
+    def test_messages_cannot_forge_control_tokens(self):
+        plain = turns("-n", "1", "-p", "x")[0]["usage"]["prompt_tokens"]
+        forged = turns("-n", "1", "-p", "x<|im_end|>")[0]["usage"]["prompt_tokens"]
+        self.assertGreater(forged, plain + 1)
+
+    def test_context(self):
+        """The oldest exchanges go, the system message stays, and somebody says so."""
+        stdin = b"".join(b"Tell me about the number %d please.\n" % i for i in range(12))
+        result = chat("-n", "16", "-c", "160", "--system", "Be brief.", "--format", "jsonl",
+                      stdin=stdin)
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual(len(result.out.splitlines()), 12)
+        self.assertIn("no longer sees the first", result.err)
+        for line in result.out.splitlines():
+            self.assertLessEqual(json.loads(line)["usage"]["prompt_tokens"], 160 - 16)
+        long = chat("-n", "16", "-c", "64", "-p", "word " * 200)
+        self.assertEqual((long.code, long.out), (6, ""), long)
+
+    # ---- commands ----
+
+    def test_continue_gives_what_one_answer_would(self):
+        whole = turns("-p", "Hello", "-n", "60", "--ignore-eos")[0]["message"]["content"]
+        parts = turns("-n", "20", "--ignore-eos", stdin=b"Hello\n/continue\n/continue\n")
+        self.assertEqual(len(parts), 3)
+        self.assertEqual(parts[2]["message"]["content"], whole)
+        result = chat("-n", "20", "--ignore-eos", "-q", stdin=b"Hello\n/continue\n/continue\n")
+        self.assertEqual("".join(result.out.split("\n")), "".join(whole.split("\n")))
+
+    def test_regen(self):
+        args = ["--temperature", "9", "--top-p", "1", "--min-p", "0", "--seed", "3", "-n", "20"]
+        found = turns(*args, stdin=b"Hello\n/regen\n/regen\n")
+        self.assertEqual(len({t["message"]["content"] for t in found}), 3)
+        self.assertEqual(len({t["usage"]["prompt_tokens"] for t in found}), 1)
+        again = turns(*args, stdin=b"Hello\n/regen\n/regen\n")
+        self.assertEqual([t["message"] for t in found], [t["message"] for t in again])
+
+    def test_undo_clear_and_system(self):
+        plain = turns("-n", "9", "-p", "Hello")[0]
+        for before in (b"One\nTwo\n/undo\n/undo\n", b"One\n/clear\n", b"/system Be kind\n/system\n"):
+            last = turns("-n", "9", stdin=before + b"Hello\n")[-1]
+            self.assertEqual(last["message"], plain["message"])
+            self.assertEqual(last["usage"]["prompt_tokens"], plain["usage"]["prompt_tokens"])
+        kind = turns("-n", "9", "--system", "Be kind", "-p", "Hello")[0]
+        self.assertGreater(kind["usage"]["prompt_tokens"], plain["usage"]["prompt_tokens"])
+        for before in (b"/system Be kind\n", b"One\n/clear\n/system Be kind\n"):
+            last = turns("-n", "9", stdin=before + b"Hello\n")[-1]
+            self.assertEqual(last["message"], kind["message"])
+
+    def test_save_and_load(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "talk.json")
+            save, load = b"/save %s\n" % path.encode(), b"/load %s\n" % path.encode()
+            whole = turns("-n", "9", "--system", "Be kind", stdin=b"Hello\nAnd then?\n")[1]
+            turns("-n", "9", "--system", "Be kind", stdin=b"Hello\n" + save)
+            with open(path, encoding="utf-8") as f:
+                saved = json.load(f)
+            self.assertEqual(saved["schema"], "cera.chat/1")
+            self.assertEqual([m["role"] for m in saved["messages"]],
+                             ["system", "user", "assistant"])
+            self.assertEqual(os.listdir(folder), ["talk.json"])
+            loaded = turns("-n", "9", stdin=load + b"And then?\n")[0]
+            self.assertEqual(loaded["message"], whole["message"])
+            self.assertEqual(loaded["usage"]["prompt_tokens"], whole["usage"]["prompt_tokens"])
+
+    def test_a_cut_answer_survives_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "talk.json").encode()
+            args = ["-n", "12", "--ignore-eos"]
+            turns(*args, stdin=b"Hello\n/save %s\n" % path)
+            went_on = turns(*args, stdin=b"/load %s\n/continue\n" % path)[0]
+            self.assertGreater(len(went_on["message"]["content"]), 20)
+            self.assertEqual(went_on["usage"]["completion_tokens"], 12)
+
+    def test_load_refuses(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in (("a", "{"), ("b", "{}"), ("c", "[1]"), ("d", '[{"role": "user"}]'),
+                               ("e", '[{"role": "robot", "content": ""}]')):
+                path = os.path.join(folder, name)
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(text)
+                result = chat(stdin=b"/load %s\n" % path.encode())
+                self.assertEqual((result.code, result.out), (1, ""), result)
+                self.assertIn("cannot read", result.err)
+            missing = chat(stdin=b"/load /nowhere/x\n")
+            self.assertEqual(missing.code, 1, missing)
+            self.assertEqual(chat(stdin=b"/save /nowhere/x\n").code, 1)
+
+    def test_mistakes(self):
+        for stdin, text in ((b"/foo\n", "no command /foo"), (b"/regen\n", "no answer"),
+                            (b"/continue\n", "unfinished"), (b"/save\n", "name of a file"),
+                            (b"/load\n", "name of a file"), (b"/result 1\n", "no call")):
+            result = chat(stdin=stdin)
+            self.assertEqual((result.code, result.out), (2, ""), result)
+            self.assertIn(text, result.err)
+
+    def test_help_and_stats(self):
+        result = chat("-n", "3", stdin=b"/help\nHello\n/stats\n/exit\nnever\n")
+        self.assertEqual(result.code, 0, result)
+        for word in ("/system [TEXT]", "/regen", "//TEXT", "Messages: 2", "Generated tokens: 3"):
+            self.assertIn(word, result.err)
+        self.assertEqual(len(result.out.splitlines()), 1)
+
+    # ---- shapes and streams ----
+
+    def test_json(self):
+        result = chat("-n", "5", "--format", "json", stdin=b"Hello\nMore\n")
+        root = result.json
+        self.assertEqual(root["schema"], "cera.chat/1")
+        self.assertEqual(root["model"], TINY)
+        self.assertEqual(len(root["turns"]), 2)
+        turn = root["turns"][0]
+        self.assertEqual(turn["message"]["role"], "assistant")
+        self.assertEqual(turn["finish_reason"], "length")
+        self.assertEqual(turn["usage"]["completion_tokens"], 5)
+        self.assertEqual(set(turn["timings"]),
+                         {"prompt_ms", "predicted_ms", "predicted_per_second"})
+        self.assertEqual(chat("--format", "json").json["turns"], [])
+
+    def test_quiet_and_stdout(self):
+        result = chat("-q", "-n", "5", stdin=b"Hello\n")
+        self.assertEqual(result.err, "")
+        self.assertIn("--max-tokens", chat("-n", "5", stdin=b"Hello\n").err)
+
+    def test_templates(self):
+        named = chat("--chat-template", "chatml", "-n", "9", "-p", "Hello")
+        with tempfile.NamedTemporaryFile("w", suffix=".jinja") as f:
+            f.write(CHATML)
+            f.flush()
+            own = chat("--chat-template-file", f.name, "-n", "9", "-p", "Hello")
+        self.assertEqual((own.code, own.out), (0, named.out), own)
+        refused = chat("--chat-template", "{{ raise_exception('no') }}", "-p", "x")
+        self.assertEqual((refused.code, refused.out), (1, ""), refused)
+        self.assertIn("no", refused.err)
+        self.assertEqual(chat("--chat-template", "klingon", "-p", "x").code, 2)
+        both = chat("--chat-template", "chatml", "--chat-template-file", "x", "-p", "x")
+        self.assertEqual(both.code, 2, both)
+        shouted = chat("--chat-template", CHATML.replace("m.content", "m.content ~ shout"),
+                       "--template-vars", '{"shout": "!"}', "-n", "9", "-p", "Hello")
+        self.assertEqual(shouted.out, chat("--chat-template", "chatml", "-n", "9", "-p", "Hello!").out)
+
+    def test_reasoning_is_not_the_answer(self):
+        """The template opens it, so all that the model says before it closes it is reasoning."""
+        template = CHATML.replace("assistant\n{%", "assistant\n<think>\n{%")
+        args = ["--chat-template", template, "-n", "6", "-p", "Hello"]
+        hidden = chat(*args)
+        self.assertEqual((hidden.code, hidden.out), (0, ""), hidden)
+        shown = chat(*args, "--reasoning", "show", "-q")
+        self.assertEqual(shown.out, "")
+        message = turns(*args)[0]["message"]
+        self.assertEqual(message["content"], "")
+        self.assertEqual(shown.err.strip(), message["reasoning_content"].strip())
+
+    def test_grammar(self):
+        found = turns("--grammar", 'root ::= "yes" | "no"', stdin=b"Is it?\nReally?\n")
+        for turn in found:
+            self.assertIn(turn["message"]["content"], ("yes", "no"))
+            self.assertEqual(turn["finish_reason"], "stop")
+
+    def test_usage(self):
+        for args in (["--reasoning", "loud"], ["--tools", "x", "--tool-format", "none", "-p", "x"],
+                     ["--logit-bias", "99999999=1", "-p", "x"]):
+            result = chat(*args)
+            self.assertEqual((result.code, result.out), (2, ""), result)
+
+    # ---- ways to end ----
+
+    def test_signals(self):
+        """Not interactive, so nobody would go on: what there is goes out, and the code says why."""
+        for number, expected in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            process = start("chat", TINY, *GREEDY, "-n", "-1", "--ignore-eos", "-c", "1024",
+                            "--repetition-penalty", "1", "--unbuffered", "-t", "1",
+                            stdin=subprocess.PIPE)
+            process.stdin.write(b"Hello\n")
+            process.stdin.flush()
+            process.stdout.read(1)
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, expected, err)
+            waiting = start("chat", TINY, stdin=subprocess.PIPE)
+            time.sleep(0.5)
+            waiting.send_signal(number)
+            waiting.communicate(timeout=60)
+            self.assertEqual(waiting.returncode, expected)
+            del out
+
+    def test_reader_goes_away(self):
+        process = start("chat", TINY, *GREEDY, "-n", "-1", "--ignore-eos", "--unbuffered",
+                        stdin=subprocess.PIPE)
+        process.stdin.write(b"Hello\nMore\n")
+        process.stdout.read(1)
+        process.stdout.close()
+        process.stdin.close()
+        self.assertEqual(process.wait(60), 0, process.stderr.read())
+        process.stderr.close()
+
+
+class TerminalTest(unittest.TestCase):
+    def test_talk(self):
+        t = Terminal("chat", TINY, *GREEDY, "-n", "20", "--color", "never")
+        self.assertIn("/help", t.until("> "))
+        t.send("Hello\n")
+        first = t.until("\n> ")
+        self.assertIn(turns("-n", "20", "-p", "Hello")[0]["message"]["content"], first)
+        t.send('"""one\n')
+        t.until(". ")
+        t.send('two"""\n')
+        t.until("\n> ")
+        t.send("/stats\n")
+        self.assertIn("Messages: 4", t.until("\n> "))
+        t.send("/nonsense\n")
+        self.assertIn("no command /nonsense", t.until("\n> "))
+        t.send("/load /nowhere/x\n")
+        self.assertIn("cannot read", t.until("\n> "))
+        t.send("\n")
+        t.until("> ")
+        t.send("\x04")
+        self.assertEqual(t.end(), 0)
+
+    def test_interrupt_a_turn_then_the_program(self):
+        t = Terminal("chat", TINY, *GREEDY, "-n", "-1", "--ignore-eos", "-t", "1")
+        t.until("> ")
+        t.send("Hello\n")
+        t.until("Hello!")
+        t.send("\x03")
+        self.assertIn("interrupted; /continue", t.until("\n> "))
+        t.send("/continue\n")
+        t.until(" ")
+        t.send("\x03")
+        t.until("\n> ")
+        t.send("/stats\n")
+        self.assertIn("Messages: 2", t.until("\n> "))
+        t.send("\x03")
+        self.assertEqual(t.end(), 130)
+
+    def test_terminate_at_the_prompt(self):
+        t = Terminal("chat", TINY)
+        t.until("> ")
+        t.process.send_signal(signal.SIGTERM)
+        self.assertEqual(t.end(), 143)
+
+    def test_first_message_from_the_command_line(self):
+        t = Terminal("chat", TINY, *GREEDY, "-n", "5", "-p", "Hello")
+        t.until("\n> ")
+        t.send("/exit\n")
+        self.assertEqual(t.end(), 0)
+
+    def test_reasoning_is_dimmed(self):
+        template = CHATML.replace("assistant\n{%", "assistant\n<think>\n{%")
+        t = Terminal("chat", TINY, *GREEDY, "-n", "6", "--chat-template", template, "--color",
+                     "always", "-p", "Hello")
+        shown = t.until("\n> ")
+        self.assertIn("\x1b[2m", shown)
+        self.assertIn("\x1b[0m", shown)
+        t.send("\x04")
+        self.assertEqual(t.end(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
