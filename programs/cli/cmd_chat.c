@@ -2,12 +2,10 @@
 #define _DEFAULT_SOURCE
 #include "cera.h"
 #include "cli/cli.h"
-#include "cli/constraint.h"
 #include "cli/inputs.h"
 #include "cli/interrupt.h"
 #include "cli/line_reader.h"
 #include "cli/out.h"
-#include "cli/rendering.h"
 #include "cli/report.h"
 #include "cli/turn.h"
 
@@ -316,6 +314,14 @@ static int converse(dialogue *d)
     return code;
 }
 
+static void greet(const chat *c)
+{
+    cera_engine_info info;
+    cera_engine_get_info(c->engine, &info);
+    report_note(0, "%s, %s; /help shows what there is", info.name[0] != '\0' ? info.name : c->path,
+                info.quant);
+}
+
 static int print_document(dialogue *d)
 {
     if (d->turns == NULL)
@@ -325,98 +331,28 @@ static int print_document(dialogue *d)
     return out_finish();
 }
 
-/* An option that is JSON, or names a file of it. */
-static int read_json(const cli_args *args, option_id id, char **out)
-{
-    prompt text = { 0 };
-    if (!is_set(args, id))
-        return EXIT_OK;
-    int code = prompt_or_file(args->option[id].text, &text);
-    *out = text.text; /* taken */
-    return code;
-}
-
-static int open_chat(dialogue *d)
-{
-    chat *c = &d->chat;
-    const cli_args *args = c->args;
-    int code = sampling_read(args, &c->chosen);
-    if (!is_set(args, OPT_MAX_TOKENS))
-        c->chosen.options.max_tokens = MAX_TOKENS;
-    if (code == EXIT_OK)
-        code = read_json(args, OPT_TOOLS, &c->tools);
-    if (code == EXIT_OK)
-        code = read_json(args, OPT_TEMPLATE_VARS, &c->variables);
-    if (code == EXIT_OK)
-        code = model_open_engine(args, c->path, &c->engine);
-    if (code != EXIT_OK)
-        return code;
-    cera_engine_info info;
-    cera_engine_get_info(c->engine, &info);
-    c->vocab = cera_engine_vocab(c->engine);
-    code = rendering_open(args, c->vocab, &c->tmpl);
-    if (code == EXIT_OK)
-        code = sampling_check(args, &c->chosen.options, info.n_vocab);
-    if (code == EXIT_OK)
-        code = constraint_open(args, c->vocab, &c->chosen.options.grammar);
-    if (code != EXIT_OK)
-        return code;
-    cera_error err;
-    if (cera_session_new(c->engine, NULL, &c->session, &err) != CERA_OK)
-        return report_failure(WHILE_RUNNING, "cannot start a session", &err);
-    conversation_set_system(&c->talk, args->option[OPT_SYSTEM].text);
-    sampling_tell(&c->chosen.options);
-    if (c->is_interactive)
-        report_note(0, "%s, %s; /help shows what there is",
-                    info.name[0] != '\0' ? info.name : c->path, info.quant);
-    return EXIT_OK;
-}
-
-static void close_chat(dialogue *d)
-{
-    chat *c = &d->chat;
-    line_reader_close(d->reader);
-    json_decref(d->turns);
-    conversation_done(&c->talk);
-    turn_forget_answer(c);
-    bytes_done(&c->prompt);
-    bytes_done(&c->raw);
-    bytes_done(&c->call_name);
-    bytes_done(&c->call_arguments);
-    cera_session_free(c->session);
-    cera_template_free(c->tmpl);
-    cera_grammar_free(c->chosen.options.grammar);
-    cera_engine_close(c->engine);
-    sampling_done(&c->chosen);
-    free(c->tools);
-    free(c->variables);
-}
-
 int command_CHAT(const cli_args *args)
 {
     dialogue d = { .chat = { .args = args } };
     chat *c = &d.chat;
-    int code = model_path(args, &c->path);
-    if (code != EXIT_OK)
-        return code;
-    const char *reasoning = args->option[OPT_REASONING].text;
     bool is_json = wants_envelope(args);
     d.json_lines = is_json && strcmp(args->option[OPT_FORMAT].text, "jsonl") == 0;
     d.turns = is_json && !d.json_lines ? json_array() : NULL;
     d.reader = line_reader_open();
     c->is_interactive = line_reader_is_terminal(d.reader);
-    c->writes_text = !is_json;
-    c->dims = color_wanted(args->option[OPT_COLOR].text, STDERR_FILENO);
-    c->shows_reasoning = reasoning != NULL && strcmp(reasoning, "auto") != 0
-                             ? strcmp(reasoning, "show") == 0
-                             : isatty(STDERR_FILENO) == 1 && report_level() >= 0;
-    code = open_chat(&d);
+    c->answer_fd = is_json ? -1 : STDOUT_FILENO;
+    c->ends_lines = true;
+    int code = chat_open(c, MAX_TOKENS);
+    if (code == EXIT_OK && c->is_interactive)
+        greet(c);
     if (code == EXIT_OK)
         code = converse(&d);
     if (code == LEAVE)
         code = EXIT_OK;
     if (code == EXIT_OK || code == EXIT_INTERRUPTED)
         code = print_document(&d) != EXIT_OK ? EXIT_RUNTIME : code;
-    close_chat(&d);
+    line_reader_close(d.reader);
+    json_decref(d.turns);
+    chat_close(c);
     return code;
 }

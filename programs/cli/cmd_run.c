@@ -8,6 +8,7 @@
 #include "cli/out.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "cli/run_chat.h"
 #include "cli/sampling.h"
 #include "common/bytes.h"
 #include "common/number.h"
@@ -120,25 +121,6 @@ static void tell_end(const run_state *run, size_t n_ids)
     report_note(1, "Finish: %s", cera_finish_name(summary->finish));
 }
 
-/* Jansson's integers are signed, a seed is not: it is written behind the document's last member. */
-static void print_document(json_t *root, uint64_t seed)
-{
-    char *text = root != NULL
-                     ? json_dumps(root, JSON_PRESERVE_ORDER | JSON_COMPACT | JSON_REAL_PRECISION(9))
-                     : NULL;
-    json_decref(root);
-    if (text == NULL) {
-        bytes_no_memory();
-        return;
-    }
-    bytes tail = { 0 };
-    bytes_printf(&tail, ",\"seed\":%llu}\n", (unsigned long long)seed);
-    out_write(text, strlen(text) - 1);
-    out_write(tail.data, tail.size);
-    bytes_done(&tail);
-    free(text);
-}
-
 static void print_json(run_state *run, const cera_engine *engine, size_t n_ids)
 {
     cera_engine_info info;
@@ -165,7 +147,7 @@ static void print_json(run_state *run, const cera_engine *engine, size_t n_ids)
                   per_second(summary->n_generated, summary->generate_ms), "ttft_ms",
                   summary->n_generated > 0 ? json_real(run->prompt_ms + summary->first_token_ms)
                                            : json_null()));
-    print_document(root, run->options.seed);
+    out_json_seeded(root, run->options.seed);
 }
 
 /* ---- the work ---------------------------------------------------------------------------- */
@@ -256,6 +238,8 @@ static int run_engine(run_state *run, cera_engine *engine, prompt *text)
 
 int command_RUN(const cli_args *args)
 {
+    if (run_is_chat(args))
+        return run_chat(args);
     run_state run = { .args = args, .json = wants_envelope(args) };
     int code = model_path(args, &run.path);
     if (code != EXIT_OK)

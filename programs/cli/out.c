@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -93,6 +94,25 @@ bool out_json(json_t *root)
     if (code != 0 && out.failed == 0)
         bytes_no_memory();
     return out_text("\n");
+}
+
+/* Jansson's integers are signed, a seed is not: it is written behind the last member. */
+void out_json_seeded(json_t *root, uint64_t seed)
+{
+    char *text = root != NULL
+                     ? json_dumps(root, JSON_PRESERVE_ORDER | JSON_COMPACT | JSON_REAL_PRECISION(9))
+                     : NULL;
+    json_decref(root);
+    if (text == NULL) {
+        bytes_no_memory();
+        return;
+    }
+    bytes tail = { 0 };
+    bytes_printf(&tail, ",\"seed\":%llu}\n", (unsigned long long)seed);
+    out_write(text, strlen(text) - 1);
+    out_write(tail.data, tail.size);
+    bytes_done(&tail);
+    free(text);
 }
 
 int out_finish(void)

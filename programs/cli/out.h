@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* On a terminal, and with `unbuffered`, each out_write reaches the reader at once; on a pipe or
  * file at each newline or 4 KiB. */
@@ -16,6 +17,9 @@ bool out_write(const void *data, size_t n);
 bool out_text(const char *text);
 /* One JSON document and a newline. Takes the reference; NULL means that memory ran out. */
 bool out_json(json_t *root);
+
+/* The same, of an object, with a last member "seed". */
+void out_json_seeded(json_t *root, uint64_t seed);
 
 /* Writes the rest. Returns the exit code: 0 also when the reader has gone, which is the reader's
  * good right; 1, after an error message, when writing failed otherwise. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- what the parser finds ----------------------------------------------------------------- */
 
@@ -34,10 +35,13 @@ static int on_content(void *user, const char *text, size_t n)
     bytes_append(&conversation_last(&c->talk, "assistant")->content, text, n);
     size_t skipped = skip_shown(&c->n_shown, n);
     end_thoughts(c);
-    if (!c->writes_text || skipped == n)
+    if (c->answer_fd < 0 || skipped == n)
         return 0;
     c->last = text[n - 1];
-    return out_write(text + skipped, n - skipped) ? 0 : 1;
+    if (c->answer_fd == STDOUT_FILENO)
+        return out_write(text + skipped, n - skipped) ? 0 : 1;
+    fwrite(text + skipped, 1, n - skipped, stderr);
+    return 0;
 }
 
 static int on_reasoning(void *user, const char *text, size_t n)
@@ -87,7 +91,9 @@ static int on_call_end(void *user, int call)
 
 static int on_error(void *user, const cera_chat_error *error)
 {
-    end_thoughts(user);
+    chat *c = user;
+    end_thoughts(c);
+    c->n_faults++;
     report_note(0, "cera: warning: what looks like a tool call is none: %s", error->message);
     return 0;
 }
@@ -172,8 +178,7 @@ static cera_chat_parser *open_parser(chat *c)
                                   .user = c };
     cera_chat_parser_options options;
     cera_chat_parser_options_init(&options);
-    options.format = c->tools != NULL ? c->args->option[OPT_TOOL_FORMAT].text : "none";
-    options.tmpl = c->tmpl;
+    options.format = c->tools != NULL ? c->format : "none";
     options.tools = c->tools;
     options.prompt = c->prompt.data;
     options.n_prompt = c->prompt.size;
@@ -186,7 +191,7 @@ static cera_chat_parser *open_parser(chat *c)
 
 /* The history of the session is what it needs to be; a signal that came too late for the last turn does
  * not count for this one. */
-static cera_status sync(chat *c, cera_error *err)
+static cera_status sync_history(chat *c, cera_error *err)
 {
     cera_status status = cera_session_sync(c->session, c->ids, c->n_ids, err);
     if (status == CERA_E_CANCELLED && interrupt_exit_code() == 0)
@@ -208,11 +213,16 @@ static void keep_history(chat *c)
 static int generate(chat *c)
 {
     cera_error err;
+    cera_generate_options options = c->chosen.options;
+    /* A call that must be is made once; its result may be answered by text. */
+    bool is_result = c->talk.n > 1 && strcmp(c->talk.list[c->talk.n - 2].role, "tool") == 0;
+    if (c->call_grammar != NULL && !(c->must_call && is_result))
+        options.grammar = c->call_grammar;
     interrupt_watch(c->session);
-    cera_status status = sync(c, &err);
+    cera_status status = sync_history(c, &err);
     if (status == CERA_OK) {
         const cera_sink sink = { .on_text = on_text, .user = c };
-        status = cera_session_generate(c->session, &c->chosen.options, &sink, &c->summary, &err);
+        status = cera_session_generate(c->session, &options, &sink, &c->summary, &err);
         cera_status finished = cera_chat_parser_finish(c->parser, NULL);
         if (status == CERA_OK && finished == CERA_E_NOMEM)
             bytes_no_memory();
@@ -234,8 +244,11 @@ static int generate(chat *c)
 
 static void end_line(chat *c)
 {
-    if (c->writes_text && c->last != '\n' && c->last != '\0')
+    bool is_open = c->last != '\n' && c->last != '\0';
+    if (is_open && c->answer_fd == STDOUT_FILENO && (c->ends_lines || out_is_terminal()))
         out_text("\n");
+    else if (is_open && c->answer_fd == STDERR_FILENO)
+        fputs("\n", stderr);
     c->last = '\0';
 }
 
@@ -273,6 +286,7 @@ static void tell_calls(const chat *c)
 
 static int run_turn(chat *c)
 {
+    c->n_faults = 0;
     c->parser = open_parser(c);
     if (c->parser == NULL)
         return EXIT_RUNTIME;

@@ -17,8 +17,13 @@ typedef struct chat {
     sampling chosen;
     char *tools, *variables; /* JSON, or NULL */
     conversation talk;
-    bool is_interactive, writes_text; /* a person is at the keyboard; text goes out as it comes */
+    const char *format;         /* of tool calls; NULL without tools */
+    cera_grammar *call_grammar; /* NULL: calls are free */
+    bool must_call;             /* each user's message is answered by a call */
+    bool is_interactive;        /* a person is at the keyboard */
     bool shows_reasoning, dims;
+    bool ends_lines; /* an answer ends in a line feed, to a pipe too: others follow */
+    int answer_fd;   /* where answers go as they come: 1, 2, or -1 for nowhere */
 
     /* The last answer, for what comes after it. */
     bytes prompt; /* as rendered */
@@ -33,9 +38,15 @@ typedef struct chat {
     bytes call_name, call_arguments;
     size_t n_shown, n_thoughts_shown; /* bytes that need not be shown again */
     bool is_thinking;
-    char last;        /* byte written */
-    unsigned n_calls; /* in the conversation, for their ids */
+    char last;         /* byte written */
+    unsigned n_calls;  /* in the conversation, for their ids */
+    unsigned n_faults; /* of the last answer: what looked like a call and was none */
 } chat;
+
+/* Opens what the options of c->args ask for; is_interactive and answer_fd are the caller's. Returns 0,
+ * or an exit code after a report. Closed in any case. */
+int chat_open(chat *c, int max_tokens);
+void chat_close(chat *c);
 
 /* Answers the last message, which is the user's or a tool's. Returns 0, or an exit code after a report;
  * then there is no answer. Interrupted, there is one that is cut, unless nothing was computed. */

@@ -1,0 +1,167 @@
+/* What a chat needs, from the command line. */
+#define _DEFAULT_SOURCE
+#include "cli/constraint.h"
+#include "cli/inputs.h"
+#include "cli/rendering.h"
+#include "cli/report.h"
+#include "cli/turn.h"
+#include "common/tool_grammar.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* An option that is JSON, or names a file of it. */
+static int read_json(const cli_args *args, option_id id, char **out)
+{
+    prompt text = { 0 };
+    if (!is_set(args, id))
+        return EXIT_OK;
+    int code = prompt_or_file(args->option[id].text, &text);
+    *out = text.text; /* taken */
+    return code;
+}
+
+/* The format of the calls, as the parser finds it. */
+static const char *find_format(const chat *c)
+{
+    const char *given = c->args->option[OPT_TOOL_FORMAT].text;
+    const cera_chat_sink sink = { 0 };
+    cera_chat_parser_options options;
+    cera_chat_parser_options_init(&options);
+    options.format = given;
+    options.tmpl = c->tmpl;
+    cera_chat_parser *parser = NULL;
+    cera_error err;
+    if (cera_chat_parser_new(&options, &sink, &parser, &err) != CERA_OK) {
+        report_failure(WHILE_RUNNING, "cannot read what the model says", &err);
+        return NULL;
+    }
+    const char *format = cera_chat_parser_format(parser);
+    cera_chat_parser_free(parser);
+    return format; /* the name lives on, as the library's tables do */
+}
+
+static bool is_among(const json_t *tools, const char *wanted)
+{
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const char *name;
+        if (tool_function(json_array_get(tools, i), &name) != NULL && strcmp(name, wanted) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A grammar for the calls, where one is wanted. */
+static int constrain_calls(chat *c, const json_t *tools, const char *choice)
+{
+    bool is_auto = strcmp(choice, "auto") == 0, is_any = strcmp(choice, "required") == 0;
+    if (!is_auto && !is_any && !is_among(tools, choice))
+        return report_error(EXIT_USAGE, "--tool-choice names a tool that there is not", choice,
+                            "auto, none, required, or the name of a tool");
+    if (is_auto && !is_set(c->args, OPT_CONSTRAIN_TOOLS))
+        return EXIT_OK;
+    if (constraint_is_set(c->args))
+        return report_error(EXIT_USAGE, "two constraints are given",
+                            "the form of tool calls is one, a grammar or schema is another",
+                            "one of the two");
+    c->must_call = !is_auto;
+    cera_error err;
+    cera_status status =
+        tool_grammar_open(tools, is_auto || is_any ? NULL : choice, c->format,
+                          is_auto ? TOOL_AUTO : TOOL_REQUIRED, c->vocab, &c->call_grammar, &err);
+    if (status == CERA_OK)
+        return EXIT_OK;
+    return report_error(status == CERA_E_ARG ? EXIT_USAGE : EXIT_CONSTRAINT,
+                        "cannot constrain the tool calls", err.message, NULL);
+}
+
+static int open_tools(chat *c)
+{
+    const char *choice = c->args->option[OPT_TOOL_CHOICE].text;
+    if (c->tools == NULL && (choice != NULL || is_set(c->args, OPT_CONSTRAIN_TOOLS)))
+        return report_error(EXIT_USAGE, "there are no tools to choose from", NULL, "--tools");
+    if (c->tools == NULL)
+        return EXIT_OK;
+    json_error_t error;
+    json_t *tools = json_loads(c->tools, 0, &error);
+    if (!json_is_array(tools)) {
+        json_decref(tools);
+        return report_error(EXIT_USAGE, "--tools is no list in JSON",
+                            tools == NULL ? error.text : "it is something else", NULL);
+    }
+    int code = EXIT_OK;
+    if (choice != NULL && strcmp(choice, "none") == 0) {
+        free(c->tools);
+        c->tools = NULL;
+    } else {
+        c->format = find_format(c);
+        code = c->format == NULL ? EXIT_RUNTIME
+                                 : constrain_calls(c, tools, choice != NULL ? choice : "auto");
+        if (code == EXIT_OK && strcmp(c->format, "none") == 0)
+            report_warning(
+                "the template does not show how the model calls tools: what it says stays "
+                "text (--tool-format)");
+    }
+    json_decref(tools);
+    return code;
+}
+
+int chat_open(chat *c, int max_tokens)
+{
+    const cli_args *args = c->args;
+    const char *reasoning = args->option[OPT_REASONING].text;
+    c->dims = color_wanted(args->option[OPT_COLOR].text, STDERR_FILENO);
+    c->shows_reasoning = reasoning != NULL && strcmp(reasoning, "auto") != 0
+                             ? strcmp(reasoning, "show") == 0
+                             : isatty(STDERR_FILENO) == 1 && report_level() >= 0;
+    int code = model_path(args, &c->path);
+    if (code == EXIT_OK)
+        code = sampling_read(args, &c->chosen);
+    if (!is_set(args, OPT_MAX_TOKENS))
+        c->chosen.options.max_tokens = max_tokens;
+    if (code == EXIT_OK)
+        code = read_json(args, OPT_TOOLS, &c->tools);
+    if (code == EXIT_OK)
+        code = read_json(args, OPT_TEMPLATE_VARS, &c->variables);
+    if (code == EXIT_OK)
+        code = model_open_engine(args, c->path, &c->engine);
+    if (code != EXIT_OK)
+        return code;
+    cera_engine_info info;
+    cera_engine_get_info(c->engine, &info);
+    c->vocab = cera_engine_vocab(c->engine);
+    code = rendering_open(args, c->vocab, &c->tmpl);
+    if (code == EXIT_OK)
+        code = sampling_check(args, &c->chosen.options, info.n_vocab);
+    if (code == EXIT_OK)
+        code = constraint_open(args, c->vocab, &c->chosen.options.grammar);
+    if (code == EXIT_OK)
+        code = open_tools(c);
+    if (code != EXIT_OK)
+        return code;
+    cera_error err;
+    if (cera_session_new(c->engine, NULL, &c->session, &err) != CERA_OK)
+        return report_failure(WHILE_RUNNING, "cannot start a session", &err);
+    conversation_set_system(&c->talk, args->option[OPT_SYSTEM].text);
+    sampling_tell(&c->chosen.options);
+    return EXIT_OK;
+}
+
+void chat_close(chat *c)
+{
+    conversation_done(&c->talk);
+    turn_forget_answer(c);
+    bytes_done(&c->prompt);
+    bytes_done(&c->raw);
+    bytes_done(&c->call_name);
+    bytes_done(&c->call_arguments);
+    cera_session_free(c->session);
+    cera_template_free(c->tmpl);
+    cera_grammar_free(c->call_grammar);
+    cera_grammar_free(c->chosen.options.grammar);
+    cera_engine_close(c->engine);
+    sampling_done(&c->chosen);
+    free(c->tools);
+    free(c->variables);
+}
