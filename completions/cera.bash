@@ -13,6 +13,8 @@ _cera()
         -m|--model) COMPREPLY=($(compgen -f -- "$word")); return ;;
         -f|--prompt-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --chat-template-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --tool-format) COMPREPLY=($(compgen -W "lfm2 xml hermes llama3 mistral granite none" -- "$word")); return ;;
+        --reasoning) COMPREPLY=($(compgen -W "auto show hide" -- "$word")); return ;;
         --grammar-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --json-schema-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --kv-type) COMPREPLY=($(compgen -W "f16 f32 q8_0" -- "$word")); return ;;
@@ -24,7 +26,8 @@ _cera()
     esac
     local words=""
     case "$command" in
-        run) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --max-tokens --temperature --top-k --top-p --min-p --typical-p --top-n-sigma --xtc-probability --xtc-threshold --temperature-range --temperature-exponent --mirostat-tau --mirostat-eta --repetition-penalty --frequency-penalty --presence-penalty --penalty-window --dry-multiplier --dry-base --dry-allowed-length --dry-window --dry-breaker --samplers --seed --stop --ignore-eos --logit-bias --logprobs --grammar --grammar-file --json-schema --json-schema-file --schema-lenient --schema-any-order --threads --context-size --ubatch-size --kv-type --format --unbuffered --help --version --verbose --quiet --color --progress --log-file" ;;
+        run) words=" --model --no-mmap --pre --prompt --prompt-file --chat-template --chat-template-file --tools --tool-format --tool-choice --constrain-tools --template-vars --system --reasoning --stdin --token-ids --no-bos --no-special --max-tokens --temperature --top-k --top-p --min-p --typical-p --top-n-sigma --xtc-probability --xtc-threshold --temperature-range --temperature-exponent --mirostat-tau --mirostat-eta --repetition-penalty --frequency-penalty --presence-penalty --penalty-window --dry-multiplier --dry-base --dry-allowed-length --dry-window --dry-breaker --samplers --seed --stop --ignore-eos --logit-bias --logprobs --grammar --grammar-file --json-schema --json-schema-file --schema-lenient --schema-any-order --threads --context-size --ubatch-size --kv-type --format --unbuffered --help --version --verbose --quiet --color --progress --log-file" ;;
+        chat) words=" --model --no-mmap --pre --prompt --chat-template --chat-template-file --tools --tool-format --tool-choice --constrain-tools --template-vars --system --reasoning --max-tokens --temperature --top-k --top-p --min-p --typical-p --top-n-sigma --xtc-probability --xtc-threshold --temperature-range --temperature-exponent --mirostat-tau --mirostat-eta --repetition-penalty --frequency-penalty --presence-penalty --penalty-window --dry-multiplier --dry-base --dry-allowed-length --dry-window --dry-breaker --samplers --seed --stop --ignore-eos --logit-bias --grammar --grammar-file --json-schema --json-schema-file --schema-lenient --schema-any-order --threads --context-size --ubatch-size --kv-type --format --unbuffered --help --version --verbose --quiet --color --progress --log-file" ;;
         inspect) words=" --model --no-mmap --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         tokenize) words=" --model --no-mmap --pre --text --prompt-file --stdin --no-bos --no-special --ids --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         template) words=" --model --no-mmap --messages --prompt-file --chat-template --chat-template-file --tools --template-vars --no-generation-prompt --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
@@ -37,9 +40,9 @@ _cera()
         quantize) words=" --output-tensor-type --token-embedding-type --leave-output-tensor --pure --allow-requantize --threads --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         convert) words=" --pre --threads --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         completion) words="bash zsh fish --format --help --version --verbose --quiet --color --progress --log-file" ;;
-        help) words="run inspect tokenize template logits embed perplexity grammar cpu bench quantize convert completion help version --man --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        help) words="run chat inspect tokenize template logits embed perplexity grammar cpu bench quantize convert completion help version --man --format --help --version --verbose --quiet --color --progress --log-file" ;;
         version) words=" --features --format --help --version --verbose --quiet --color --progress --log-file" ;;
-        "") words="run inspect tokenize template logits embed perplexity grammar cpu bench quantize convert completion help version --help --version" ;;
+        "") words="run chat inspect tokenize template logits embed perplexity grammar cpu bench quantize convert completion help version --help --version" ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$word"))
     [[ $word != -* && -n $command ]] && COMPREPLY+=($(compgen -f -- "$word"))

@@ -4,6 +4,7 @@ _cera() {
     local -a commands
     commands=(
         'run:generate text from a prompt'
+        'chat:talk with a model'
         'inspect:show what is in a model file'
         'tokenize:turn text into token ids'
         'template:turn a conversation into a prompt'
@@ -37,12 +38,21 @@ _cera() {
                 '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '-f[read the text from a file, without its last newline]:FILE:_files' \
                 '--prompt-file[read the text from a file, without its last newline]:FILE:_files' \
+                '--chat-template[use this template\: chatml, gemma, granite, llama2, llama3, mistral, phi3, zephyr, or Jinja]:NAME:' \
+                '--chat-template-file[use the Jinja template in a file]:FILE:_files' \
+                '--tools[list of tools, or @FILE]:JSON:' \
+                '--tool-format[how the model marks tool calls (default\: as its template shows)]:lfm2|xml|hermes|llama3|mistral|granite|none:(lfm2 xml hermes llama3 mistral granite none)' \
+                '--tool-choice[auto, none, required, or the name of the tool that must be called (default auto)]:CHOICE:' \
+                '--constrain-tools[tool calls can only be what the tools'\'' schemas allow]' \
+                '--template-vars[object with more variables for the template, or @FILE]:JSON:' \
+                '--system[begin with this system message; run then uses the chat template]:TEXT:' \
+                '--reasoning[show the model'\''s reasoning on standard error; auto\: on a terminal (default auto)]:auto|show|hide:(auto show hide)' \
                 '--stdin[put standard input after the text, with an empty line between]' \
                 '--token-ids[use these token ids (1,2,3), and nothing else, as the prompt]:IDS:' \
                 '--no-bos[do not add the start token]' \
                 '--no-special[treat text that spells a control token as plain text]' \
-                '-n[at most this many tokens; -1\: until the model or the context ends (default 256)]:N:' \
-                '--max-tokens[at most this many tokens; -1\: until the model or the context ends (default 256)]:N:' \
+                '-n[at most this many tokens; -1\: until the model or the context ends (default 256, in chat 512)]:N:' \
+                '--max-tokens[at most this many tokens; -1\: until the model or the context ends (default 256, in chat 512)]:N:' \
                 '--temperature[flatness of the distribution; 0 or less\: always the best token (default 0.7)]:T:' \
                 '--top-k[keep the K best tokens; 0\: all (default 40)]:K:' \
                 '--top-p[keep the best tokens whose probabilities add up to P (default 0.9)]:P:' \
@@ -70,6 +80,79 @@ _cera() {
                 '--ignore-eos[never choose the model'\''s end tokens]' \
                 '*--logit-bias[add B to the logit of token ID; -inf bans it]:ID=B:' \
                 '--logprobs[with --format json\: log-probability of each token and of N alternatives]:N:' \
+                '--grammar[hold the text to this grammar (GBNF)]:GBNF|@FILE:' \
+                '--grammar-file[the same, from a file]:FILE:_files' \
+                '-j[hold the text to JSON that this schema accepts]:JSON|@FILE:' \
+                '--json-schema[hold the text to JSON that this schema accepts]:JSON|@FILE:' \
+                '--json-schema-file[the same, from a file]:FILE:_files' \
+                '--schema-lenient[leave out, with a warning, what cannot be enforced]' \
+                '--schema-any-order[properties in any order (default\: the order of the schema)]' \
+                '-t[threads; 0\: as many as suit this machine (default 0)]:N:' \
+                '--threads[threads; 0\: as many as suit this machine (default 0)]:N:' \
+                '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
+                '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
+                '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
+                '--kv-type[type of cached keys and values (default f16)]:f16|f32|q8_0:(f16 f32 q8_0)' \
+                '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
+                '--unbuffered[write each token at once, to a pipe too]' \
+                '-h[show this help]' \
+                '--help[show this help]' \
+                '-V[print the version]' \
+                '--version[print the version]' \
+                '*-v[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '*--verbose[tell more on standard error\: model, sampling, timing; twice\: details]' \
+                '-q[errors only on standard error]' \
+                '--quiet[errors only on standard error]' \
+                '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
+                '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
+                '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
+                '*:model:_files'
+            ;;
+        chat)
+            _arguments \
+                '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
+                '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
+                '--no-mmap[read the file into memory instead of mapping it]' \
+                '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
+                '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '--chat-template[use this template\: chatml, gemma, granite, llama2, llama3, mistral, phi3, zephyr, or Jinja]:NAME:' \
+                '--chat-template-file[use the Jinja template in a file]:FILE:_files' \
+                '--tools[list of tools, or @FILE]:JSON:' \
+                '--tool-format[how the model marks tool calls (default\: as its template shows)]:lfm2|xml|hermes|llama3|mistral|granite|none:(lfm2 xml hermes llama3 mistral granite none)' \
+                '--tool-choice[auto, none, required, or the name of the tool that must be called (default auto)]:CHOICE:' \
+                '--constrain-tools[tool calls can only be what the tools'\'' schemas allow]' \
+                '--template-vars[object with more variables for the template, or @FILE]:JSON:' \
+                '--system[begin with this system message; run then uses the chat template]:TEXT:' \
+                '--reasoning[show the model'\''s reasoning on standard error; auto\: on a terminal (default auto)]:auto|show|hide:(auto show hide)' \
+                '-n[at most this many tokens; -1\: until the model or the context ends (default 256, in chat 512)]:N:' \
+                '--max-tokens[at most this many tokens; -1\: until the model or the context ends (default 256, in chat 512)]:N:' \
+                '--temperature[flatness of the distribution; 0 or less\: always the best token (default 0.7)]:T:' \
+                '--top-k[keep the K best tokens; 0\: all (default 40)]:K:' \
+                '--top-p[keep the best tokens whose probabilities add up to P (default 0.9)]:P:' \
+                '--min-p[drop tokens less probable than P times the best (default 0.05)]:P:' \
+                '--typical-p[keep the tokens of the most typical surprise that add up to P; 1\: all (default 1)]:P:' \
+                '--top-n-sigma[keep logits within N standard deviations of the best; 0\: all (default 0)]:N:' \
+                '--xtc-probability[chance of dropping the top choices but the last of them (default 0)]:P:' \
+                '--xtc-threshold[probability that makes a token one of the top choices (default 0.1)]:P:' \
+                '--temperature-range[vary the temperature by so much with the entropy; 0\: do not (default 0)]:R:' \
+                '--temperature-exponent[how it follows the entropy (default 1)]:E:' \
+                '--mirostat-tau[hold the surprise of the tokens here (Mirostat 2) instead of filtering; 0\: off (default 0)]:BITS:' \
+                '--mirostat-eta[how fast Mirostat learns (default 0.1)]:E:' \
+                '--repetition-penalty[weaken tokens that were generated already; 1\: off (default 1.1)]:R:' \
+                '--frequency-penalty[take F off a token'\''s logit for each time that it was generated (default 0)]:F:' \
+                '--presence-penalty[take F off the logit of each token that was generated (default 0)]:F:' \
+                '--penalty-window[penalties look at the last N tokens, prompt included; 0\: at generated ones; -1\: at all (default 0)]:N:' \
+                '--dry-multiplier[weaken tokens that would repeat a sequence (DRY); 0\: off (default 0)]:M:' \
+                '--dry-base[by M B^(length - allowed) (default 1.75)]:B:' \
+                '--dry-allowed-length[shorter sequences may repeat (default 2)]:N:' \
+                '--dry-window[look at the last N tokens; -1\: at all (default -1)]:N:' \
+                '*--dry-breaker[text that ends a sequence, instead of the usual\: line feed, colon, double quote, asterisk]:TEXT:' \
+                '--samplers[stages and their order; others are off (default penalties;dry;temperature;top_n_sigma;top_k;typ_p;top_p;min_p;xtc)]:LIST:' \
+                '--seed[start of the random numbers\: the same seed gives the same text (default\: random)]:N:' \
+                '*--stop[end before this text; up to 16, taken literally (no \\n escapes)]:TEXT:' \
+                '--ignore-eos[never choose the model'\''s end tokens]' \
+                '*--logit-bias[add B to the logit of token ID; -inf bans it]:ID=B:' \
                 '--grammar[hold the text to this grammar (GBNF)]:GBNF|@FILE:' \
                 '--grammar-file[the same, from a file]:FILE:_files' \
                 '-j[hold the text to JSON that this schema accepts]:JSON|@FILE:' \
@@ -441,7 +524,7 @@ _cera() {
                 '--color[colour on standard error (default auto)]:auto|always|never:(auto always never)' \
                 '--progress[progress on standard error; auto\: a bar on a terminal (default auto)]:auto|plain|json|none:(auto plain json none)' \
                 '--log-file[also write all remarks, with details, to a file]:FILE:_files' \
-                '*:word:(run inspect tokenize template logits embed perplexity grammar cpu bench quantize convert completion help version)'
+                '*:word:(run chat inspect tokenize template logits embed perplexity grammar cpu bench quantize convert completion help version)'
             ;;
         version)
             _arguments \
