@@ -483,9 +483,11 @@ typedef struct cera_chat_parser_options {
      *   mistral  [TOOL_CALLS] and a list in JSON, or f[ARGS]{...}
      *   granite  <|tool_call|> and a list in JSON
      *   none     no calls
-     * Between the markers any of these ways to write a call is read. NULL: as the template shows. */
+     * Between the markers any of these ways to write a call is read. NULL: as the template shows, or
+     * else as models of the architecture do. */
     const char *format;
     const cera_template *tmpl; /* used by cera_chat_parser_new only; NULL: none */
+    const char *arch;          /* as in cera_engine_info; NULL: not known */
     /* The tools, as in cera_render_options; NULL: not known. They tell which arguments are text where
      * only a schema can (xml), and a reply that calls one of them without markers is a call from its
      * name on; otherwise such a reply is one when all of it is calls, at its end. */

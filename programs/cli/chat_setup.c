@@ -27,10 +27,13 @@ static const char *find_format(const chat *c)
 {
     const char *given = c->args->option[OPT_TOOL_FORMAT].text;
     const cera_chat_sink sink = { 0 };
+    cera_engine_info info;
+    cera_engine_get_info(c->engine, &info);
     cera_chat_parser_options options;
     cera_chat_parser_options_init(&options);
     options.format = given;
     options.tmpl = c->tmpl;
+    options.arch = info.arch;
     cera_chat_parser *parser = NULL;
     cera_error err;
     if (cera_chat_parser_new(&options, &sink, &parser, &err) != CERA_OK) {

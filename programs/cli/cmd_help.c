@@ -86,6 +86,11 @@ int command_VERSION(const cli_args *args)
         return code;
     bool features = is_set(args, OPT_FEATURES);
     bool builtin = features && has_builtin_model();
+#ifdef CERA_WITH_LIBEDIT
+    const bool libedit = true;
+#else
+    const bool libedit = false;
+#endif
     cera_cpu_info cpu = { 0 };
     if (features)
         cera_cpu_get_info(NULL, &cpu);
@@ -94,16 +99,17 @@ int command_VERSION(const cli_args *args)
             json_pack("{s:s, s:s}", "schema", "cera.version/1", "version", cera_version());
         if (features)
             json_object_set_new(root, "features",
-                                json_pack("{s:b, s:s, s:s}", "builtin_model", builtin, "cpu_tier",
-                                          cpu.tier, "jansson", JANSSON_VERSION));
+                                json_pack("{s:b, s:s, s:s, s:b}", "builtin_model", builtin,
+                                          "cpu_tier", cpu.tier, "jansson", JANSSON_VERSION,
+                                          "libedit", libedit));
         out_json(root);
         return EXIT_OK;
     }
     bytes text = { 0 };
     bytes_printf(&text, "cera %s\n", cera_version());
     if (features)
-        bytes_printf(&text, "builtin model: %s\ncpu tier: %s\njansson: %s\n",
-                     builtin ? "yes" : "no", cpu.tier, JANSSON_VERSION);
+        bytes_printf(&text, "builtin model: %s\ncpu tier: %s\njansson: %s\nlibedit: %s\n",
+                     builtin ? "yes" : "no", cpu.tier, JANSSON_VERSION, libedit ? "yes" : "no");
     out_write(text.data, text.size);
     bytes_done(&text);
     return EXIT_OK;

@@ -25,7 +25,7 @@ static cera_status find_format(const cera_chat_parser_options *options, const cr
     cr_str text = { "", 0 };
     if (options->tmpl != NULL)
         text.data = cera_template_source(options->tmpl, true, &text.size);
-    *out = cr_chat_format_detect(text);
+    *out = cr_chat_format_detect(text, options->arch);
     return CERA_OK;
 }
 

@@ -5,11 +5,11 @@
 /* In the order in which templates are asked: one that shows <function=f> has <tool_call> as well. */
 #define FORMATS(X)                                                                                 \
     X("xml", .openers = { "<tool_call>", "<function=" }, .closer = "</tool_call>",                 \
-      .keeps_opener = true, .signs = { "<function=" })                                             \
+      .keeps_opener = true, .signs = { "<function=" }, .arch = "lfm3")                             \
     X("lfm2", .openers = { "<|tool_call_start|>" }, .closer = "<|tool_call_end|>", .bare = '[',    \
-      .signs = { "<|tool_call_start|>", "<|tool_list_start|>" })                                   \
+      .signs = { "<|tool_call_start|>", "<|tool_list_start|>" }, .arch = "lfm2")                   \
     X("hermes", .openers = { "<tool_call>" }, .closer = "</tool_call>",                            \
-      .signs = { "<tool_call>" })                                                                  \
+      .signs = { "<tool_call>" }, .arch = "qwen")                                                  \
     X("mistral", .openers = { "[TOOL_CALLS]" }, .signs = { "[TOOL_CALLS]" })                       \
     X("granite", .openers = { "<|tool_call|>" }, .signs = { "<|tool_call|>" })                     \
     X("llama3", .openers = { "<|python_tag|>" }, .bare = '{',                                      \
@@ -53,11 +53,14 @@ static bool contains(cr_str text, const char *part)
     return false;
 }
 
-const cr_chat_format *cr_chat_format_detect(cr_str template_text)
+const cr_chat_format *cr_chat_format_detect(cr_str template_text, const char *arch)
 {
     for (size_t i = 0; i < CR_COUNT(formats); i++)
         for (size_t k = 0; k < CR_COUNT(formats[i].signs); k++)
             if (formats[i].signs[k] != NULL && contains(template_text, formats[i].signs[k]))
                 return &formats[i];
+    for (size_t i = 0; arch != NULL && i < CR_COUNT(formats); i++)
+        if (formats[i].arch != NULL && strncmp(arch, formats[i].arch, strlen(formats[i].arch)) == 0)
+            return &formats[i];
     return cr_chat_format_find("none");
 }

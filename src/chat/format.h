@@ -13,6 +13,7 @@ typedef struct cr_chat_format {
     char bare;            /* a reply that begins with this may be a call without marks; 0: not so */
     bool keeps_opener;    /* the second opener belongs to the first call */
     const char *signs[2]; /* what a template of such a model says */
+    const char *arch;     /* how names of architectures of such models begin; NULL: none */
 } cr_chat_format;
 
 typedef struct cr_reasoning_marks {
@@ -23,8 +24,9 @@ extern const size_t cr_n_reasoning;
 
 /* NULL when there is none of that name. */
 const cr_chat_format *cr_chat_format_find(const char *name);
-/* The format that a template's text tells of; "none" when it tells of none. */
-const cr_chat_format *cr_chat_format_detect(cr_str template_text);
+/* The format that a template's text tells of, or that models of an architecture (NULL: not known) have;
+ * "none" when neither tells. */
+const cr_chat_format *cr_chat_format_detect(cr_str template_text, const char *arch);
 /* The names, a blank before each, for errors. */
 extern const char cr_chat_format_names[];
 

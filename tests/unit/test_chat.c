@@ -626,6 +626,24 @@ static void test_arguments(void **state)
     assert_int_equal(cera_chat_parser_finish(NULL, &err), CERA_E_ARG);
 }
 
+static void test_detection_by_architecture(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        { "lfm2moe", "lfm2" }, { "lfm3", "xml" }, { "qwen3", "hermes" }, { "llama", "none" }
+    };
+    for (size_t i = 0; i < CR_COUNT(cases); i++) {
+        cera_chat_parser_options options;
+        cera_chat_parser_options_init(&options);
+        options.arch = cases[i][0];
+        const cera_chat_sink sink = { 0 };
+        cera_chat_parser *parser = NULL;
+        assert_int_equal(cera_chat_parser_new(&options, &sink, &parser, NULL), CERA_OK);
+        assert_string_equal(cera_chat_parser_format(parser), cases[i][1]);
+        cera_chat_parser_free(parser);
+    }
+}
+
 static void test_detection(void **state)
 {
     (void)state;
@@ -721,6 +739,7 @@ int main(void)
         cmocka_unit_test(test_sink_stops),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_detection),
+        cmocka_unit_test(test_detection_by_architecture),
         cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
