@@ -90,6 +90,8 @@ static const struct {
     { "dynatemp-exp", OPT_TEMPERATURE_EXPONENT },
     { "dry-penalty-last-n", OPT_DRY_WINDOW },
     { "dry-sequence-breaker", OPT_DRY_BREAKER },
+    { "system-prompt", OPT_SYSTEM },
+    { "chat-template-kwargs", OPT_TEMPLATE_VARS },
 };
 
 /* Values that mean something to other programs: -n -2 fills the context, -t -1 chooses,

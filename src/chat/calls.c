@@ -82,7 +82,7 @@ static cr_calls_result bad(cr_calls *calls, const char *why)
 
 static cr_calls_result go(cr_calls *calls, state next)
 {
-    calls->state = next;
+    calls->state = (int)next;
     return CR_CALLS_MORE;
 }
 
@@ -132,7 +132,7 @@ static cr_calls_result end_call(cr_calls *calls, state next)
     const bool go_on = calls->sink->end(calls->sink->ctx);
     forget_call(calls);
     calls->n_calls++;
-    calls->state = next;
+    calls->state = (int)next;
     return said(go_on);
 }
 

@@ -8,7 +8,7 @@ import unittest
 
 from program import ROOT, TIERS, TINY, TINY_FILE, cera, on_terminal
 
-COMMANDS = ["run", "inspect", "tokenize", "template", "logits", "embed", "perplexity", "cpu",
+COMMANDS = ["run", "chat", "inspect", "tokenize", "template", "logits", "embed", "perplexity", "cpu",
             "bench", "quantize", "convert", "completion", "help", "version"]
 
 
@@ -33,7 +33,7 @@ class UsageTest(unittest.TestCase):
             self.assertEqual((result.code, result.err), (0, ""), result)
             listed = re.findall(r"^  ([a-z]+) +\S", result.out, re.M)
             self.assertEqual([c for c in listed if c in COMMANDS], COMMANDS)
-            for future in ("chat", "serve", "download"):
+            for future in ("serve", "download"):
                 self.assertNotIn("  " + future + " ", result.out)
 
     def test_help_of_each_command(self):
@@ -109,8 +109,7 @@ class UsageTest(unittest.TestCase):
         self.assert_error(cera("cpu", "--seed", "3"), 2, "unknown option --seed")
 
     def test_features_that_are_not_built_are_refused(self):
-        for option in ("--tools", "--lora", "--image", "--system",
-                       "--audio-in"):
+        for option in ("--lora", "--image", "--audio-in"):
             self.assert_error(cera("run", TINY, "-p", "x", option, "y"), 2, option)
         for args in (["-hf", "org/repo"], ["--hf", "org/repo"], ["--bundle-id", "x"]):
             for result in (cera("run", *args), cera(*args, "run")):
