@@ -504,8 +504,10 @@ CERA_API cera_status cera_chat_parser_new(const cera_chat_parser_options *option
                                           const cera_chat_sink *sink, cera_chat_parser **out,
                                           cera_error *err);
 CERA_API void cera_chat_parser_free(cera_chat_parser *parser);
-/* The format in use. */
+/* The format in use; the name lives as long as the library. */
 CERA_API const char *cera_chat_parser_format(const cera_chat_parser *parser);
+/* Whether the next text belongs to reasoning: a grammar for the answer is for what comes after it. */
+CERA_API bool cera_chat_parser_is_reasoning(const cera_chat_parser *parser);
 /* The next n bytes of a reply. Malformed text is no failure, see cera_chat_error. After a failure the
  * rest of the reply is not read. */
 CERA_API cera_status cera_chat_parser_push(cera_chat_parser *parser, const char *text, size_t n,

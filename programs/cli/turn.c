@@ -102,7 +102,9 @@ static int on_text(void *user, const char *text, size_t n)
 {
     chat *c = user;
     bytes_append(&c->raw, text, n);
-    return cera_chat_parser_push(c->parser, text, n, NULL) == CERA_OK ? 0 : 1;
+    if (cera_chat_parser_push(c->parser, text, n, NULL) != CERA_OK)
+        return 1;
+    return c->stops_at_answer && !cera_chat_parser_is_reasoning(c->parser);
 }
 
 /* ---- prompt -------------------------------------------------------------------------------- */
@@ -209,6 +211,34 @@ static void keep_history(chat *c)
     c->n_ids = n;
 }
 
+/* A grammar is for the answer: reasoning that the prompt has opened comes before it, and is free. */
+static cera_status generate_parts(chat *c, const cera_generate_options *wanted, cera_error *err)
+{
+    const cera_sink sink = { .on_text = on_text, .user = c };
+    cera_generate_options options = *wanted;
+    if (wanted->grammar == NULL || !cera_chat_parser_is_reasoning(c->parser))
+        return cera_session_generate(c->session, &options, &sink, &c->summary, err);
+    options.grammar = NULL;
+    c->stops_at_answer = true;
+    cera_summary thoughts;
+    cera_status status = cera_session_generate(c->session, &options, &sink, &thoughts, err);
+    c->stops_at_answer = false;
+    c->summary = thoughts;
+    if (status != CERA_OK || thoughts.finish != CERA_FINISH_SINK ||
+        cera_chat_parser_is_reasoning(c->parser))
+        return status;
+    options.grammar = wanted->grammar;
+    if (options.max_tokens >= 0)
+        options.max_tokens -= (int)thoughts.n_generated;
+    status = cera_session_generate(c->session, &options, &sink, &c->summary, err);
+    c->summary.n_prompt = thoughts.n_prompt;
+    c->summary.n_reused = thoughts.n_reused;
+    c->summary.prompt_ms = thoughts.prompt_ms;
+    c->summary.n_generated += thoughts.n_generated;
+    c->summary.generate_ms += thoughts.generate_ms;
+    return status;
+}
+
 /* The answer is the last message, maybe with a beginning in `raw`. */
 static int generate(chat *c)
 {
@@ -221,8 +251,7 @@ static int generate(chat *c)
     interrupt_watch(c->session);
     cera_status status = sync_history(c, &err);
     if (status == CERA_OK) {
-        const cera_sink sink = { .on_text = on_text, .user = c };
-        status = cera_session_generate(c->session, &options, &sink, &c->summary, &err);
+        status = generate_parts(c, &options, &err);
         cera_status finished = cera_chat_parser_finish(c->parser, NULL);
         if (status == CERA_OK && finished == CERA_E_NOMEM)
             bytes_no_memory();

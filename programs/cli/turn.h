@@ -37,10 +37,11 @@ typedef struct chat {
     json_t *calls;
     bytes call_name, call_arguments;
     size_t n_shown, n_thoughts_shown; /* bytes that need not be shown again */
-    bool is_thinking;
-    char last;         /* byte written */
-    unsigned n_calls;  /* in the conversation, for their ids */
-    unsigned n_faults; /* of the last answer: what looked like a call and was none */
+    bool is_thinking;                 /* shown thoughts have not ended */
+    bool stops_at_answer;             /* what is generated now is reasoning, and nothing else */
+    char last;                        /* byte written */
+    unsigned n_calls;                 /* in the conversation, for their ids */
+    unsigned n_faults;                /* of the last answer: what looked like a call and was none */
 } chat;
 
 /* Opens what the options of c->args ask for; is_interactive and answer_fd are the caller's. Returns 0,

@@ -82,6 +82,11 @@ const char *cera_chat_parser_format(const cera_chat_parser *parser)
     return parser != NULL ? parser->reply.format->name : NULL;
 }
 
+bool cera_chat_parser_is_reasoning(const cera_chat_parser *parser)
+{
+    return parser != NULL && cr_reply_is_reasoning(&parser->reply);
+}
+
 cera_status cera_chat_parser_push(cera_chat_parser *parser, const char *text, size_t n,
                                   cera_error *err)
 {

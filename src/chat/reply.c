@@ -420,6 +420,11 @@ cera_status cr_reply_push(cr_reply *r, const char *text, size_t n, cera_error *e
     return outcome(r, err);
 }
 
+bool cr_reply_is_reasoning(const cr_reply *r)
+{
+    return r->state == REASONING;
+}
+
 static void finish_calls(cr_reply *r)
 {
     const bool complete = cr_calls_is_complete(&r->calls);

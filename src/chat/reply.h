@@ -58,6 +58,7 @@ typedef struct cr_reply {
 void cr_reply_init(cr_reply *reply, cr_str prompt);
 void cr_reply_done(cr_reply *reply);
 cera_status cr_reply_push(cr_reply *reply, const char *text, size_t n, cera_error *err);
+bool cr_reply_is_reasoning(const cr_reply *reply);
 /* The end of the reply. Whatever it returns, the next push begins another. */
 cera_status cr_reply_finish(cr_reply *reply, cera_error *err);
 

@@ -7,7 +7,7 @@ import tempfile
 import time
 import unittest
 
-from program import TINY, Terminal, cera, start
+from program import TINY, TINY_FILE, Terminal, cera, start
 
 GREEDY = ["--temperature", "0"]
 CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -244,6 +244,29 @@ class PipeTest(unittest.TestCase):
         for turn in found:
             self.assertIn(turn["message"]["content"], ("yes", "no"))
             self.assertEqual(turn["finish_reason"], "stop")
+
+    def test_grammar_is_for_what_follows_reasoning(self):
+        """SCH-15: the prompt opens reasoning, which is free; the answer is the grammar's."""
+        with open(TINY_FILE, "rb") as f:
+            data = f.read()
+        template = "{{ messages[0].content }}\n<seed:think>\n"
+        args = ["--temperature", "1", "--seed", "2", "-p", "Once upon a time", "--chat-template",
+                template, "--grammar", 'root ::= "yes" | "no"', "--format", "jsonl"]
+        cut = cera("chat", TINY, *args, "-n", "9").json
+        self.assertEqual((cut["message"]["content"], cut["finish_reason"]), ("", "length"))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "marked.gguf")
+            with open(path, "wb") as f:
+                f.write(data.replace(b"<|endoftext|>", b"</seed:think>"))
+            n_thoughts = 0
+            for seed in range(5):
+                turn = cera("chat", path, *args, "-n", "90", "--seed", str(seed), "--logit-bias",
+                            "2=12").json
+                n_thoughts += len(turn["message"].get("reasoning_content", ""))
+                self.assertIn(turn["message"]["content"], ("yes", "no"), turn)
+                self.assertEqual(turn["finish_reason"], "stop")
+                self.assertLessEqual(turn["usage"]["completion_tokens"], 90)
+            self.assertGreater(n_thoughts, 0)
 
     def test_usage(self):
         for args in (["--reasoning", "loud"], ["--tools", "x", "--tool-format", "none", "-p", "x"],

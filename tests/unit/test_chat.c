@@ -505,6 +505,20 @@ static void test_no_reasoning(void **state)
     free(r);
 }
 
+static void test_is_reasoning(void **state)
+{
+    (void)state;
+    const cera_chat_sink sink = { 0 };
+    cera_chat_parser *parser = open_parser("none", NULL, "<think>\n", &sink);
+    assert_true(cera_chat_parser_is_reasoning(parser));
+    cera_chat_parser_push(parser, "hm</thin", 8, NULL);
+    assert_true(cera_chat_parser_is_reasoning(parser));
+    cera_chat_parser_push(parser, "k>", 2, NULL);
+    assert_false(cera_chat_parser_is_reasoning(parser));
+    cera_chat_parser_free(parser);
+    assert_false(cera_chat_parser_is_reasoning(NULL));
+}
+
 /* ---- text ---------------------------------------------------------------------------------- */
 
 static void test_text(void **state)
@@ -733,6 +747,7 @@ int main(void)
         cmocka_unit_test(test_too_deep),
         cmocka_unit_test(test_reasoning),
         cmocka_unit_test(test_no_reasoning),
+        cmocka_unit_test(test_is_reasoning),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_whole_characters),
         cmocka_unit_test(test_streaming),
