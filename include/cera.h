@@ -441,14 +441,16 @@ CERA_API bool cera_grammar_state_is_at_end(const cera_grammar_state *state);
 
 /* ---- chat replies: generated text back to data --------------------------------------------- */
 
-/* Takes a reply of a chat model apart while it comes: what is for the reader, the reasoning in front of
- * it (<think> ... </think> and the like), and tool calls with their arguments as JSON. Text goes in as
- * it is generated, control tokens as their text; how it is cut into pieces makes no difference. */
+/* Takes a reply of a chat model apart while it comes: what is for the reader, the reasoning in
+ * front of it (<think> ... </think> and the like), and tool calls with their arguments as JSON.
+ * Text goes in as it is generated, control tokens as their text; how it is cut into pieces makes no
+ * difference. */
 typedef struct cera_chat_parser cera_chat_parser;
 
 enum { CERA_CHAT_NO_CALL = -1 };
 
-/* Text that begins like tool calls and is none. It is not lost: the sink gets it as content next. */
+/* Text that begins like tool calls and is none. It is not lost: the sink gets it as content
+ * next. */
 typedef struct cera_chat_error {
     const char *message; /* what was expected */
     int call;            /* the call that had begun and is withdrawn, or CERA_CHAT_NO_CALL */
@@ -456,12 +458,12 @@ typedef struct cera_chat_error {
     size_t n_text;
 } cera_chat_error;
 
-/* Where the parts go. Any callback may be NULL. Texts are UTF-8, and valid during the call; a non-zero
- * return ends the parsing with CERA_E_CANCELLED.
+/* Where the parts go. Any callback may be NULL. Texts are UTF-8, and valid during the call; a
+ * non-zero return ends the parsing with CERA_E_CANCELLED.
  *
- * A call is on_call, on_arguments any number of times, on_call_end; calls are numbered from 0 in each
- * reply and follow each other. The pieces of its arguments together are a JSON object, but for a call
- * that on_error withdraws. White space between a marker and other text is dropped. */
+ * A call is on_call, on_arguments any number of times, on_call_end; calls are numbered from 0 in
+ * each reply and follow each other. The pieces of its arguments together are a JSON object, but for
+ * a call that on_error withdraws. White space between a marker and other text is dropped. */
 typedef struct cera_chat_sink {
     int (*on_content)(void *user, const char *text, size_t n);
     int (*on_reasoning)(void *user, const char *text, size_t n);
@@ -476,24 +478,24 @@ typedef struct cera_chat_parser_options {
     size_t size;
     const cera_host *host; /* copied; NULL: the default host */
     /* How the model marks its calls, by name:
-     *   lfm2     <|tool_call_start|>[f(a="x")]<|tool_call_end|>, or a reply that is a [list] of calls
+     *   lfm2     <|tool_call_start|>[f(a="x")]<|tool_call_end|>, or a reply that is such a [list]
      *   xml      <tool_call> <function=f> <parameter=a> x </parameter> </function> </tool_call>
      *   hermes   <tool_call>{"name": "f", "arguments": {"a": "x"}}</tool_call>
      *   llama3   <|python_tag|> and a call, or a reply that is {"name": "f", "parameters": {...}}
      *   mistral  [TOOL_CALLS] and a list in JSON, or f[ARGS]{...}
      *   granite  <|tool_call|> and a list in JSON
      *   none     no calls
-     * Between the markers any of these ways to write a call is read. NULL: as the template shows, or
-     * else as models of the architecture do. */
+     * Between the markers any of these ways to write a call is read. NULL: as the template shows,
+     * or else as models of the architecture do. */
     const char *format;
     const cera_template *tmpl; /* used by cera_chat_parser_new only; NULL: none */
     const char *arch;          /* as in cera_engine_info; NULL: not known */
-    /* The tools, as in cera_render_options; NULL: not known. They tell which arguments are text where
-     * only a schema can (xml), and a reply that calls one of them without markers is a call from its
-     * name on; otherwise such a reply is one when all of it is calls, at its end. */
+    /* The tools, as in cera_render_options; NULL: not known. They tell which arguments are text
+     * where only a schema can (xml), and a reply that calls one of them without markers is a call
+     * from its name on; otherwise such a reply is one when all of it is calls, at its end. */
     const char *tools;
-    /* The end of the rendered prompt, n_prompt bytes: when it opens reasoning, the reply begins in it.
-     * NULL: nothing. */
+    /* The end of the rendered prompt, n_prompt bytes: when it opens reasoning, the reply begins in
+     * it. NULL: nothing. */
     const char *prompt;
     size_t n_prompt;
     bool no_reasoning; /* reasoning is content, as it is */
@@ -506,10 +508,11 @@ CERA_API cera_status cera_chat_parser_new(const cera_chat_parser_options *option
 CERA_API void cera_chat_parser_free(cera_chat_parser *parser);
 /* The format in use; the name lives as long as the library. */
 CERA_API const char *cera_chat_parser_format(const cera_chat_parser *parser);
-/* Whether the next text belongs to reasoning: a grammar for the answer is for what comes after it. */
+/* Whether the next text belongs to reasoning: a grammar for the answer is for what comes after
+ * it. */
 CERA_API bool cera_chat_parser_is_reasoning(const cera_chat_parser *parser);
-/* The next n bytes of a reply. Malformed text is no failure, see cera_chat_error. After a failure the
- * rest of the reply is not read. */
+/* The next n bytes of a reply. Malformed text is no failure, see cera_chat_error. After a failure
+ * the rest of the reply is not read. */
 CERA_API cera_status cera_chat_parser_push(cera_chat_parser *parser, const char *text, size_t n,
                                            cera_error *err);
 /* The reply has ended: gives on what was held back. A missing end marker is no error. The next push

@@ -69,8 +69,8 @@ static int say(dialogue *d, const char *text, size_t n)
 
 /* ---- commands ------------------------------------------------------------------------------ */
 
-/* Each gets what follows its name, and returns 0, an exit code to leave with, or LEAVE. A mistake in a
- * command leaves a conversation as it is. */
+/* Each gets what follows its name, and returns 0, an exit code to leave with, or LEAVE. A mistake
+ * in a command leaves a conversation as it is. */
 static int wrong(const dialogue *d, const char *what, const char *why)
 {
     report_error(EXIT_USAGE, what, why, "/help");

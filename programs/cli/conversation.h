@@ -30,7 +30,8 @@ void conversation_done(conversation *c);
 void conversation_set_system(conversation *c, const char *text);
 /* The last message when its role is this one; NULL otherwise. */
 chat_message *conversation_last(conversation *c, const char *role);
-/* Leaves the oldest exchange out of what the model gets; false when there is none but the last one. */
+/* Leaves the oldest exchange out of what the model gets; false when there is none but the last
+ * one. */
 bool conversation_forget(conversation *c);
 
 /* The first n messages: all of them, or without those that are forgotten. */

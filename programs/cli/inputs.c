@@ -87,7 +87,7 @@ int model_failed(const char *path, const cera_error *err)
 
 cera_kv_type model_kv_type(const cli_args *args)
 {
-    int option = is_set(args, OPT_KV_TYPE) ? OPT_KV_TYPE : OPT_KV_CACHE_KEYS;
+    option_id option = is_set(args, OPT_KV_TYPE) ? OPT_KV_TYPE : OPT_KV_CACHE_KEYS;
     for (int i = 0; is_set(args, option) && i < (int)(sizeof kv_names / sizeof kv_names[0]); i++) {
         if (strcmp(args->option[option].text, kv_names[i]) == 0)
             return (cera_kv_type)i;

@@ -34,7 +34,8 @@ static void print_json(chat *c)
     out_json_seeded(root, c->chosen.options.seed);
 }
 
-/* One line with the calls, [] when there is none: standard output is for a program that makes them. */
+/* One line with the calls, [] when there is none: standard output is for a program that makes
+ * them. */
 static void print_calls(const chat *c)
 {
     json_t *list = json_array();

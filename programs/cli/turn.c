@@ -191,8 +191,8 @@ static cera_chat_parser *open_parser(chat *c)
     return parser;
 }
 
-/* The history of the session is what it needs to be; a signal that came too late for the last turn does
- * not count for this one. */
+/* The history of the session is what it needs to be; a signal that came too late for the last turn
+ * does not count for this one. */
 static cera_status sync_history(chat *c, cera_error *err)
 {
     cera_status status = cera_session_sync(c->session, c->ids, c->n_ids, err);
@@ -211,7 +211,8 @@ static void keep_history(chat *c)
     c->n_ids = n;
 }
 
-/* A grammar is for the answer: reasoning that the prompt has opened comes before it, and is free. */
+/* A grammar is for the answer: reasoning that the prompt has opened comes before it, and is
+ * free. */
 static cera_status generate_parts(chat *c, const cera_generate_options *wanted, cera_error *err)
 {
     const cera_sink sink = { .on_text = on_text, .user = c };

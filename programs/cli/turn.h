@@ -44,13 +44,14 @@ typedef struct chat {
     unsigned n_faults;                /* of the last answer: what looked like a call and was none */
 } chat;
 
-/* Opens what the options of c->args ask for; is_interactive and answer_fd are the caller's. Returns 0,
- * or an exit code after a report. Closed in any case. */
+/* Opens what the options of c->args ask for; is_interactive and answer_fd are the caller's. Returns
+ * 0, or an exit code after a report. Closed in any case. */
 int chat_open(chat *c, int max_tokens);
 void chat_close(chat *c);
 
-/* Answers the last message, which is the user's or a tool's. Returns 0, or an exit code after a report;
- * then there is no answer. Interrupted, there is one that is cut, unless nothing was computed. */
+/* Answers the last message, which is the user's or a tool's. Returns 0, or an exit code after a
+ * report; then there is no answer. Interrupted, there is one that is cut, unless nothing was
+ * computed. */
 int turn_answer(chat *c);
 /* Goes on with an answer that is cut. */
 int turn_continue(chat *c);

@@ -69,7 +69,8 @@ static bool is_rule_char(char c)
            c == '_';
 }
 
-/* The length of what is no rule's name at text: a text, a class, a number of repetitions, or a byte. */
+/* The length of what is no rule's name at text: a text, a class, a number of repetitions, or a
+ * byte. */
 static size_t skip_other(const char *text)
 {
     static const char opens[] = "\"[{", closes[] = "\"]}";
@@ -178,8 +179,8 @@ static bool is_required(const json_t *schema, const char *key)
     return false;
 }
 
-/* f(a=1, b="x"). For argument k of call i there are two rules for the rest of the list from there: one
- * where nothing stands before it, one where a comma is due. */
+/* f(a=1, b="x"). For argument k of call i there are two rules for the rest of the list from there:
+ * one where nothing stands before it, one where a comma is due. */
 static cera_status add_python_call(writer *w, json_t *schema, const char *name, size_t i)
 {
     static const char *const kinds[] = { "first", "next" };
@@ -254,7 +255,8 @@ static void append_mark(writer *w, const char *mark)
     }
 }
 
-/* A tool that was named is called once; of others a model may call several, but not go on for ever. */
+/* A tool that was named is called once; of others a model may call several, but not go on for
+ * ever. */
 static cera_status add_root(writer *w, const char *only, tool_choice choice)
 {
     const call_form *form = w->form;

@@ -1,5 +1,5 @@
-/* Tool calls as a grammar: the marks and the form of a model's format around the arguments that each
- * tool's schema allows. */
+/* Tool calls as a grammar: the marks and the form of a model's format around the arguments that
+ * each tool's schema allows. */
 #ifndef TOOL_GRAMMAR_H
 #define TOOL_GRAMMAR_H
 
@@ -13,10 +13,10 @@ typedef enum tool_choice {
     TOOL_REQUIRED, /* one call or more, and nothing else */
 } tool_choice;
 
-/* tools: a list as in OpenAI's API; `only`: the name of the one that may be called, or NULL. format: as
- * cera_chat_parser_format gives it. Every argument is in the order of its schema's properties. On
- * failure the error names the tool; CERA_E_UNSUPPORTED is for formats and schemas that cannot be
- * enforced, CERA_E_ARG for tools that are none. */
+/* tools: a list as in OpenAI's API; `only`: the name of the one that may be called, or NULL.
+ * format: as cera_chat_parser_format gives it. Every argument is in the order of its schema's
+ * properties. On failure the error names the tool; CERA_E_UNSUPPORTED is for formats and schemas
+ * that cannot be enforced, CERA_E_ARG for tools that are none. */
 cera_status tool_grammar_open(const json_t *tools, const char *only, const char *format,
                               tool_choice choice, const cera_vocab *vocab, cera_grammar **out,
                               cera_error *err);

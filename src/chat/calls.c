@@ -464,8 +464,8 @@ static cr_str without_lines(cr_str text)
     return text;
 }
 
-/* Nothing says what a value is but the schema: without one, what reads as a value is one, and the rest
- * is text. */
+/* Nothing says what a value is but the schema: without one, what reads as a value is one, and the
+ * rest is text. */
 static cr_calls_result give_tagged(cr_calls *calls, cr_str text)
 {
     const cr_str key = { calls->held.data, calls->held.size };

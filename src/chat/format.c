@@ -2,7 +2,8 @@
 
 #include "base/compiler.h"
 
-/* In the order in which templates are asked: one that shows <function=f> has <tool_call> as well. */
+/* In the order in which templates are asked: one that shows <function=f> has <tool_call> as
+ * well. */
 #define FORMATS(X)                                                                                 \
     X("xml", .openers = { "<tool_call>", "<function=" }, .closer = "</tool_call>",                 \
       .keeps_opener = true, .signs = { "<function=" }, .arch = "lfm3")                             \

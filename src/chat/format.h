@@ -24,8 +24,8 @@ extern const size_t cr_n_reasoning;
 
 /* NULL when there is none of that name. */
 const cr_chat_format *cr_chat_format_find(const char *name);
-/* The format that a template's text tells of, or that models of an architecture (NULL: not known) have;
- * "none" when neither tells. */
+/* The format that a template's text tells of, or that models of an architecture (NULL: not known)
+ * have; "none" when neither tells. */
 const cr_chat_format *cr_chat_format_detect(cr_str template_text, const char *arch);
 /* The names, a blank before each, for errors. */
 extern const char cr_chat_format_names[];

@@ -1,9 +1,10 @@
 /* One value of a tool call, a byte at a time: read as JSON or as a Python literal, whichever it
  * is, and written as JSON.
  *
- * Models mix the two ('single quotes', True, a comma behind the last item), and nothing that is both is
- * different in them. Written are strings in double quotes with the fewest escapes, ", " and ": ", and
- * numbers as they are, but for whole ones beyond 64 bits, which become the nearest double. */
+ * Models mix the two ('single quotes', True, a comma behind the last item), and nothing that is
+ * both is different in them. Written are strings in double quotes with the fewest escapes, ", " and
+ * ": ", and numbers as they are, but for whole ones beyond 64 bits, which become the nearest
+ * double. */
 #ifndef CR_LITERAL_H
 #define CR_LITERAL_H
 
@@ -38,8 +39,8 @@ cr_literal_result cr_literal_feed(cr_literal *v, char c);
 /* The text as one value and nothing else. */
 cr_literal_result cr_literal_read(cr_literal *v, cr_str text, cr_buf *out);
 
-/* Text as a JSON string, and the text of a string that is written like that, quotes and all. False: no
- * memory. */
+/* Text as a JSON string, and the text of a string that is written like that, quotes and all. False:
+ * no memory. */
 bool cr_json_quote(cr_buf *out, cr_str text);
 bool cr_json_unquote(cr_buf *out, cr_str string);
 /* Whether something that is written like that is a string of this text. */

@@ -99,8 +99,8 @@ static bool end_call(void *ctx)
 
 /* ---- content and reasoning ----------------------------------------------------------------- */
 
-/* A byte that is not part of a marker. White space waits for what follows: between text and a marker it
- * is layout. */
+/* A byte that is not part of a marker. White space waits for what follows: between text and a
+ * marker it is layout. */
 static void release(cr_reply *r, cr_reply_out kind, char byte)
 {
     if (is_space(byte)) {

@@ -1,5 +1,6 @@
-/* A reply of a chat model, as it comes, taken apart: what is for the reader, the reasoning before it,
- * and tool calls. cera.h says what the sink gets (cera_chat_parser); this is the machine behind it.
+/* A reply of a chat model, as it comes, taken apart: what is for the reader, the reasoning before
+ * it, and tool calls. cera.h says what the sink gets (cera_chat_parser); this is the machine behind
+ * it.
  *
  *     CONTENT --opener--> CALLS --calls end--> AFTER --closer, or anything else--> CONTENT
  *        |                  '---- not calls after all: the text is content ---------^
@@ -53,8 +54,8 @@ typedef struct cr_reply {
     cr_calls calls;
 } cr_reply;
 
-/* Everything but host, format, has_reasoning, tools and sink, which are set already. prompt is what the
- * model was given; only its end matters. */
+/* Everything but host, format, has_reasoning, tools and sink, which are set already. prompt is what
+ * the model was given; only its end matters. */
 void cr_reply_init(cr_reply *reply, cr_str prompt);
 void cr_reply_done(cr_reply *reply);
 cera_status cr_reply_push(cr_reply *reply, const char *text, size_t n, cera_error *err);

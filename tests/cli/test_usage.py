@@ -8,8 +8,8 @@ import unittest
 
 from program import ROOT, TIERS, TINY, TINY_FILE, cera, on_terminal
 
-COMMANDS = ["run", "chat", "inspect", "tokenize", "template", "logits", "embed", "perplexity", "cpu",
-            "bench", "quantize", "convert", "completion", "help", "version"]
+COMMANDS = ["run", "chat", "inspect", "tokenize", "template", "logits", "embed", "perplexity",
+            "cpu", "bench", "quantize", "convert", "completion", "help", "version"]
 
 
 class UsageTest(unittest.TestCase):

@@ -1,6 +1,7 @@
-/* Any bytes as the reply of a model: the first chooses the format and whether tools are known, the second
- * how the text is cut. However it is cut, the same comes out; the arguments of whole calls are objects;
- * calls are numbered and nest in nothing; a withdrawn call and what looks like one comes back as text. */
+/* Any bytes as the reply of a model: the first chooses the format and whether tools are known, the
+ * second how the text is cut. However it is cut, the same comes out; the arguments of whole calls
+ * are objects; calls are numbered and nest in nothing; a withdrawn call and what looks like one
+ * comes back as text. */
 #include "cera.h"
 
 #include <jansson.h>

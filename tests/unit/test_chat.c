@@ -1,5 +1,5 @@
-/* Replies taken apart: every format's calls, reasoning, what only looks like a call, values of all kinds,
- * and that neither the cut of the text nor failing memory changes anything. */
+/* Replies taken apart: every format's calls, reasoning, what only looks like a call, values of all
+ * kinds, and that neither the cut of the text nor failing memory changes anything. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -692,7 +692,8 @@ static void test_detection(void **state)
     }
 }
 
-/* Each allocation fails in turn: a clear error, nothing leaked, and the parser can go on afterwards. */
+/* Each allocation fails in turn: a clear error, nothing leaked, and the parser can go on
+ * afterwards. */
 static void test_memory(void **state)
 {
     (void)state;
