@@ -17,6 +17,11 @@ static inline cr_str cr_str_from(const char *text)
     return (cr_str){ text, strlen(text) };
 }
 
+static inline bool cr_str_same(cr_str a, cr_str b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
 static inline bool cr_str_is(cr_str a, const char *text)
 {
     return a.size == strlen(text) && memcmp(a.data, text, a.size) == 0;

@@ -21,6 +21,7 @@ typedef struct job {
     const cr_hf_arch *arch;
     cr_hf_heads heads;
     cr_safetensors *shards; /* [n_shards] */
+    cr_str *shard_names;    /* likewise */
     size_t n_shards;
     item *items; /* [n_items] */
     size_t n_items;
@@ -33,13 +34,19 @@ typedef struct job {
 
 /* ---- the source's files ---------------------------------------------------------------------- */
 
-static cera_status open_shard(job *j, const char *name, cera_error *err)
+/* Opens one of the folder's files, once. */
+static cera_status open_shard(job *j, cr_str name, cera_error *err)
 {
+    for (size_t i = 0; i < j->n_shards; i++)
+        if (cr_str_same(j->shard_names[i], name))
+            return CERA_OK;
+    if (j->n_shards == MAX_SHARDS)
+        return cr_fail(err, CERA_E_LIMIT, "%s: more than %d files", j->folder.path, MAX_SHARDS);
     const char *path = cr_folder_path(&j->folder, name);
     if (path == NULL)
-        return cr_fail_nomem(err, 0, name);
+        return cr_fail_nomem(err, 0, "the list of files");
     CR_TRY(cr_safetensors_open(&j->shards[j->n_shards], &j->folder.arena, path, err));
-    j->n_shards++;
+    j->shard_names[j->n_shards++] = name;
     return CERA_OK;
 }
 
@@ -51,43 +58,27 @@ static bool is_plain_name(cr_str name)
            memchr(name.data, '\0', name.size) == NULL && name.data[0] != '.';
 }
 
-static cera_status open_indexed(job *j, json_t *index, cera_error *err)
-{
-    json_t *map = json_object_get(index, "weight_map"), *seen = json_object();
-    cera_status status = seen != NULL ? CERA_OK : cr_fail_nomem(err, 0, "the list of files");
-    for (void *at = json_object_iter(map); at != NULL && status == CERA_OK;
-         at = json_object_iter_next(map, at)) {
-        cr_str name = cr_json_text(json_object_iter_value(at));
-        if (!is_plain_name(name))
-            status =
-                cr_fail(err, CERA_E_FORMAT,
-                        "model.safetensors.index.json: expected the name of a file, found \"%.*s\"",
-                        (int)CR_MIN(name.size, (size_t)64), name.data);
-        else if (json_object_get(seen, name.data) == NULL) {
-            if (j->n_shards == MAX_SHARDS)
-                status = cr_fail(err, CERA_E_LIMIT, "%s: more than %d files", j->folder.path,
-                                 MAX_SHARDS);
-            else if (json_object_set_new(seen, name.data, json_true()) != 0)
-                status = cr_fail_nomem(err, 0, "the list of files");
-            else
-                status = open_shard(j, name.data, err);
-        }
-    }
-    json_decref(seen);
-    return status;
-}
-
 static cera_status open_shards(job *j, cera_error *err)
 {
+    const cr_json *index;
     j->shards = cr_arena_array(&j->folder.arena, MAX_SHARDS, sizeof *j->shards);
-    if (j->shards == NULL)
+    j->shard_names = cr_arena_array(&j->folder.arena, MAX_SHARDS, sizeof *j->shard_names);
+    if (j->shards == NULL || j->shard_names == NULL)
         return cr_fail_nomem(err, MAX_SHARDS * sizeof *j->shards, "the list of files");
-    json_t *index;
     CR_TRY(cr_folder_json(&j->folder, "model.safetensors.index.json", false, &index, err));
-    cera_status status =
-        index != NULL ? open_indexed(j, index, err) : open_shard(j, "model.safetensors", err);
-    json_decref(index);
-    return status;
+    if (index == NULL)
+        return open_shard(j, cr_str_from("model.safetensors"), err);
+    const cr_json *at = cr_json_first(cr_json_get(index, "weight_map"), CR_JSON_OBJECT);
+    for (; at != NULL; at = at->next) {
+        cr_str name = cr_json_str(at);
+        if (!is_plain_name(name))
+            return cr_fail(
+                err, CERA_E_FORMAT,
+                "model.safetensors.index.json: expected the name of a file, found \"%.*s\"",
+                (int)CR_MIN(name.size, (size_t)64), name.data);
+        CR_TRY(open_shard(j, name, err));
+    }
+    return CERA_OK;
 }
 
 /* ---- the new file's tensors ------------------------------------------------------------------ */
@@ -178,7 +169,7 @@ static cera_status list_items(job *j, cera_error *err)
     j->items = cr_arena_array(&j->folder.arena, room + 1, sizeof *j->items);
     if (j->items == NULL)
         return cr_fail_nomem(err, room * sizeof *j->items, "the list of tensors");
-    bool tied = cr_json_bool(j->folder.config, "tie_word_embeddings", false);
+    bool tied = cr_json_bool(cr_json_get(j->folder.config, "tie_word_embeddings"), false);
     for (size_t s = 0; s < j->n_shards; s++)
         for (size_t i = 0; i < j->shards[s].n_tensors; i++)
             CR_TRY(add_item(j, &j->shards[s].tensors[i], tied, err));
@@ -330,8 +321,7 @@ static cera_status write_file(job *j, const cr_file_type *type, const char *path
 static cera_status convert(job *j, const cr_file_type *type, const char *path, int n_threads,
                            cera_error *err)
 {
-    cr_str name =
-        cr_json_text(json_array_get(json_object_get(j->folder.config, "architectures"), 0));
+    cr_str name = cr_json_str(cr_json_at(cr_json_get(j->folder.config, "architectures"), 0));
     j->arch = cr_hf_find(name);
     if (j->arch == NULL)
         return cr_fail(err, CERA_E_UNSUPPORTED,

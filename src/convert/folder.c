@@ -5,15 +5,14 @@
 #include <errno.h>
 #include <stdio.h>
 
-enum { MAX_JSON = 256 << 20 };
-
-const char *cr_folder_path(cr_folder *folder, const char *name)
+const char *cr_folder_path(cr_folder *folder, cr_str name)
 {
-    size_t n_folder = strlen(folder->path), n = n_folder + strlen(name) + 2;
+    size_t n_folder = strlen(folder->path), n = n_folder + name.size + 2;
     char *path = cr_arena_alloc(&folder->arena, n);
     if (path != NULL)
-        snprintf(path, n, "%s%s%s", folder->path,
-                 n_folder > 0 && folder->path[n_folder - 1] == '/' ? "" : "/", name);
+        snprintf(path, n, "%s%s%.*s", folder->path,
+                 n_folder > 0 && folder->path[n_folder - 1] == '/' ? "" : "/", (int)name.size,
+                 name.data);
     return path;
 }
 
@@ -27,20 +26,31 @@ bool cr_folder_lacks(cr_folder *folder, const char *path)
     return error == ENOENT;
 }
 
-cera_status cr_folder_json(cr_folder *folder, const char *name, bool required, json_t **out,
+cera_status cr_folder_json(cr_folder *folder, const char *name, bool required, const cr_json **out,
                            cera_error *err)
 {
-    const char *path = cr_folder_path(folder, name);
+    /* Python writes these files, and with them numbers that are none of JSON. */
+    static const cr_json_rules rules = {
+        .max_bytes = 256 << 20, .max_values = 1 << 26, .max_depth = 256, .allow_constants = true
+    };
+    const char *path = cr_folder_path(folder, cr_str_from(name));
     if (path == NULL)
         return cr_fail_nomem(err, 0, name);
     *out = NULL;
     if (!required && cr_folder_lacks(folder, path))
         return CERA_OK;
     cr_view view;
-    CR_TRY(cr_view_open(&view, folder->host, path, MAX_JSON, err));
-    cera_status status = cr_json_load(view.bytes, view.n_bytes, path, out, err);
+    CR_TRY(cr_view_open(&view, folder->host, path, rules.max_bytes, err));
+    /* The tree points into its text, which so has to outlive the view. */
+    cr_str text = { cr_arena_copy(&folder->arena, (const char *)view.bytes, view.n_bytes),
+                    view.n_bytes };
     cr_view_done(&view);
-    return status;
+    if (text.data == NULL)
+        return cr_fail_nomem(err, text.size, path);
+    CR_TRY(cr_json_parse(text, path, &rules, &folder->arena, out, err));
+    return cr_json_is(*out, CR_JSON_OBJECT)
+               ? CERA_OK
+               : cr_fail(err, CERA_E_FORMAT, "%s: expected a JSON object", path);
 }
 
 cera_status cr_folder_open(cr_folder *folder, cr_host *host, const char *path, cera_error *err)
@@ -59,9 +69,6 @@ cera_status cr_folder_open(cr_folder *folder, cr_host *host, const char *path, c
 
 void cr_folder_close(cr_folder *folder)
 {
-    json_decref(folder->config);
-    json_decref(folder->tokenizer);
-    json_decref(folder->tok_config);
     cr_arena_done(&folder->arena);
     *folder = (cr_folder){ 0 };
 }

@@ -3,28 +3,28 @@
 #define CR_FOLDER_H
 
 #include "base/arena.h"
-#include "convert/json_read.h"
+#include "base/json.h"
 #include "file/gguf_write.h"
 
 typedef struct cr_folder {
     cr_host *host;
     const char *path;
-    cr_arena arena;     /* texts that live as long as the folder */
-    json_t *config;     /* config.json */
-    json_t *tokenizer;  /* tokenizer.json, NULL without one */
-    json_t *tok_config; /* tokenizer_config.json, likewise */
-    const char *pre;    /* the caller's choice of a pre-tokenizer, or NULL */
+    cr_arena arena;            /* texts and trees that live as long as the folder */
+    const cr_json *config;     /* config.json */
+    const cr_json *tokenizer;  /* tokenizer.json, NULL without one */
+    const cr_json *tok_config; /* tokenizer_config.json, likewise */
+    const char *pre;           /* the caller's choice of a pre-tokenizer, or NULL */
 } cr_folder;
 
 cera_status cr_folder_open(cr_folder *folder, cr_host *host, const char *path, cera_error *err);
 void cr_folder_close(cr_folder *folder);
 
 /* The path of a file in it, in the arena; NULL when there is no memory. */
-const char *cr_folder_path(cr_folder *folder, const char *name);
+const char *cr_folder_path(cr_folder *folder, cr_str name);
 /* Whether there is no such file; one that cannot be opened is there, for the reader to report. */
 bool cr_folder_lacks(cr_folder *folder, const char *path);
-/* A JSON file of it; *out is NULL when an optional one is not there. */
-cera_status cr_folder_json(cr_folder *folder, const char *name, bool required, json_t **out,
+/* A JSON object of it, in the arena; *out is NULL when an optional one is not there. */
+cera_status cr_folder_json(cr_folder *folder, const char *name, bool required, const cr_json **out,
                            cera_error *err);
 
 /* folder_vocab.c: everything under "tokenizer." n_vocab: rows of the embedding. no_space_prefix: the

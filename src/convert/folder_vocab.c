@@ -36,7 +36,7 @@ static cera_status fill_unused(vocab *v, size_t n, float score, cera_error *err)
     return CERA_OK;
 }
 
-static cera_status check_id(const vocab *v, json_int_t id, cr_str text, cera_error *err)
+static cera_status check_id(const vocab *v, int64_t id, cr_str text, cera_error *err)
 {
     if (id >= 0 && (uint64_t)id < v->n)
         return CERA_OK;
@@ -58,7 +58,7 @@ static bool looks_special(cr_str text)
 }
 
 /* A token that is cut out of the text before the others apply. */
-static cera_status add_token(vocab *v, json_int_t id, cr_str text, bool special, float score,
+static cera_status add_token(vocab *v, int64_t id, cr_str text, bool special, float score,
                              cera_error *err)
 {
     CR_TRY(check_id(v, id, text, err));
@@ -87,30 +87,30 @@ static const struct {
 };
 
 /* The steps of a pre-tokenizer: [step] or a sequence of them. */
-static const json_t *step_of(const json_t *pre, size_t i)
+static const cr_json *step_of(const cr_json *pre, size_t i)
 {
-    const json_t *list = json_object_get(pre, "pretokenizers");
-    return list != NULL ? json_array_get(list, i) : i == 0 ? pre : NULL;
+    const cr_json *list = cr_json_get(pre, "pretokenizers");
+    return list != NULL ? cr_json_at(list, i) : i == 0 ? pre : NULL;
 }
 
-static const char *find_pre(const json_t *tokenizer)
+static const char *find_pre(const cr_json *tokenizer)
 {
-    const json_t *pre = json_object_get(tokenizer, "pre_tokenizer"), *step;
+    const cr_json *pre = cr_json_get(tokenizer, "pre_tokenizer"), *step;
     bool digits = false, byte_level = false, regex = false;
     const char *found = NULL;
     for (size_t i = 0; (step = step_of(pre, i)) != NULL; i++) {
-        cr_str type = cr_json_str(step, "type");
+        cr_str type = cr_json_str(cr_json_get(step, "type"));
         if (cr_str_is(type, "Split")) {
-            cr_str text = cr_json_str(json_object_get(step, "pattern"), "Regex");
+            cr_str text = cr_json_str(cr_json_get(cr_json_get(step, "pattern"), "Regex"));
             for (size_t k = 0; k < CR_COUNT(split_names) && found == NULL; k++)
                 found = cr_str_is(text, split_names[k].regex) ? split_names[k].pre : NULL;
             if (found == NULL)
                 return NULL;
         } else if (cr_str_is(type, "Digits")) {
-            digits = cr_json_bool(step, "individual_digits", false);
+            digits = cr_json_bool(cr_json_get(step, "individual_digits"), false);
         } else if (cr_str_is(type, "ByteLevel")) {
             byte_level = true;
-            regex = cr_json_bool(step, "use_regex", true);
+            regex = cr_json_bool(cr_json_get(step, "use_regex"), true);
         } else {
             return NULL;
         }
@@ -124,12 +124,11 @@ static const char *find_pre(const json_t *tokenizer)
 
 /* "a b", or ["a", "b"] as newer files have it; a blank within a part is written as byte-level BPE
  * writes it. */
-static cera_status put_merge(vocab *v, const json_t *merge, cr_gguf_writer *w, cera_error *err)
+static cera_status put_merge(vocab *v, const cr_json *merge, cr_gguf_writer *w, cera_error *err)
 {
-    cr_str text = cr_json_text(merge);
-    if (json_is_array(merge)) {
-        cr_str a = cr_json_text(json_array_get(merge, 0)),
-               b = cr_json_text(json_array_get(merge, 1));
+    cr_str text = cr_json_str(merge);
+    if (cr_json_is(merge, CR_JSON_ARRAY)) {
+        cr_str a = cr_json_str(cr_json_at(merge, 0)), b = cr_json_str(cr_json_at(merge, 1));
         size_t room = 2 * (a.size + b.size) + 1;
         char *joined = cr_arena_alloc(&v->folder->arena, room);
         if (joined == NULL)
@@ -158,36 +157,39 @@ static cera_status put_merge(vocab *v, const json_t *merge, cr_gguf_writer *w, c
 
 static cera_status read_bpe(vocab *v, uint32_t n_vocab, cera_error *err)
 {
-    const json_t *model = json_object_get(v->folder->tokenizer, "model");
-    json_t *list = json_object_get(model, "vocab"), *id;
-    if (!cr_str_is(cr_json_str(model, "type"), "BPE") || !json_is_object(list))
-        return cr_fail(err, CERA_E_UNSUPPORTED, "%s: expected a model of type BPE, found \"%s\"",
-                       v->path, cr_json_str(model, "type").data);
-    const json_t *added = json_object_get(v->folder->tokenizer, "added_tokens");
-    CR_TRY(fill_unused(v, n_vocab > 0 ? n_vocab : json_object_size(list), 0, err));
-    void *at = json_object_iter(list);
-    for (; at != NULL; at = json_object_iter_next(list, at)) {
-        cr_str text = { json_object_iter_key(at), json_object_iter_key_len(at) };
-        id = json_object_iter_value(at);
-        CR_TRY(check_id(v, json_is_integer(id) ? json_integer_value(id) : -1, text, err));
-        v->tokens[json_integer_value(id)] = (cr_piece){ text, 0, NORMAL };
+    const cr_json *model = cr_json_get(v->folder->tokenizer, "model");
+    const cr_json *list = cr_json_get(model, "vocab");
+    cr_str type = cr_json_str(cr_json_get(model, "type"));
+    if (!cr_str_is(type, "BPE") || !cr_json_is(list, CR_JSON_OBJECT))
+        return cr_fail(err, CERA_E_UNSUPPORTED, "%s: expected a model of type BPE, found \"%.*s\"",
+                       v->path, (int)CR_MIN(type.size, (size_t)32), type.data);
+    CR_TRY(fill_unused(v, n_vocab > 0 ? n_vocab : list->n, 0, err));
+    for (const cr_json *at = list->first; at != NULL; at = at->next) {
+        int64_t id = -1;
+        (void)cr_json_i64(at, &id);
+        CR_TRY(check_id(v, id, at->key, err));
+        v->tokens[id] = (cr_piece){ at->key, 0, NORMAL };
     }
-    for (size_t i = 0; i < json_array_size(added); i++) {
-        const json_t *token = json_array_get(added, i);
-        CR_TRY(add_token(v, json_integer_value(json_object_get(token, "id")),
-                         cr_json_str(token, "content"), cr_json_bool(token, "special", false), 0,
-                         err));
+    const cr_json *at =
+        cr_json_first(cr_json_get(v->folder->tokenizer, "added_tokens"), CR_JSON_ARRAY);
+    for (; at != NULL; at = at->next) {
+        int64_t id = -1;
+        (void)cr_json_i64(cr_json_get(at, "id"), &id);
+        CR_TRY(add_token(v, id, cr_json_str(cr_json_get(at, "content")),
+                         cr_json_bool(cr_json_get(at, "special"), false), 0, err));
     }
     return CERA_OK;
 }
 
 static cera_status put_bpe(vocab *v, cr_gguf_writer *w, cera_error *err)
 {
-    const json_t *model = json_object_get(v->folder->tokenizer, "model");
-    const json_t *merges = json_object_get(model, "merges");
-    cr_gguf_put_array(w, "tokenizer.ggml.merges", CERA_VALUE_STRING, json_array_size(merges));
-    for (size_t i = 0; i < json_array_size(merges); i++)
-        CR_TRY(put_merge(v, json_array_get(merges, i), w, err));
+    const cr_json *model = cr_json_get(v->folder->tokenizer, "model");
+    const cr_json *merges = cr_json_get(model, "merges");
+    const cr_json *merge = cr_json_first(merges, CR_JSON_ARRAY);
+    cr_gguf_put_array(w, "tokenizer.ggml.merges", CERA_VALUE_STRING,
+                      cr_json_count(merges, CR_JSON_ARRAY));
+    for (; merge != NULL; merge = merge->next)
+        CR_TRY(put_merge(v, merge, w, err));
     return CERA_OK;
 }
 
@@ -197,32 +199,24 @@ static cera_status put_bpe(vocab *v, cr_gguf_writer *w, cera_error *err)
 static cera_status read_added(vocab *v, cera_error *err)
 {
     const float score = -1000;
-    json_t *file;
+    const cr_json *file;
     CR_TRY(cr_folder_json(v->folder, "added_tokens.json", false, &file, err));
-    cera_status status = CERA_OK;
-    for (void *at = json_object_iter(file); at != NULL && status == CERA_OK;
-         at = json_object_iter_next(file, at)) {
-        size_t n = json_object_iter_key_len(at);
-        const char *copy = cr_arena_copy(&v->folder->arena, json_object_iter_key(at), n);
-        if (copy == NULL)
-            status = cr_fail_nomem(err, n, "the vocabulary");
-        else
-            status = add_token(v, json_integer_value(json_object_iter_value(at)),
-                               (cr_str){ copy, n }, false, score, err);
-    }
-    json_decref(file);
-    if (status != CERA_OK)
-        return status;
-    json_t *list = json_object_get(v->folder->tok_config, "added_tokens_decoder");
-    for (void *at = json_object_iter(list); at != NULL; at = json_object_iter_next(list, at)) {
-        const json_t *token = json_object_iter_value(at);
+    const cr_json *at = cr_json_first(file, CR_JSON_OBJECT);
+    for (; at != NULL; at = at->next) {
         int64_t id = -1;
-        (void)cr_parse_i64(cr_str_from(json_object_iter_key(at)), &id);
-        cr_str text = cr_json_str(token, "content");
+        (void)cr_json_i64(at, &id);
+        CR_TRY(add_token(v, id, at->key, false, score, err));
+    }
+    at = cr_json_first(cr_json_get(v->folder->tok_config, "added_tokens_decoder"), CR_JSON_OBJECT);
+    for (; at != NULL; at = at->next) {
+        int64_t id = -1;
+        (void)cr_parse_i64(at->key, &id);
+        cr_str text = cr_json_str(cr_json_get(at, "content"));
         CR_TRY(check_id(v, id, text, err));
         /* One that the model knows by the same text, and as a control token, is as it should be. */
         if (v->tokens[id].type == UNUSED || v->tokens[id].type == NORMAL)
-            CR_TRY(add_token(v, id, text, cr_json_bool(token, "special", false), score, err));
+            CR_TRY(add_token(v, id, text, cr_json_bool(cr_json_get(at, "special"), false), score,
+                             err));
     }
     return CERA_OK;
 }
@@ -270,66 +264,63 @@ static const struct {
 /* The text of a token that tokenizer_config.json names: a text, or an object with one. */
 static cr_str special_text(const vocab *v, const char *name)
 {
-    const json_t *token = json_object_get(v->folder->tok_config, name);
-    return json_is_object(token) ? cr_json_str(token, "content") : cr_json_text(token);
+    const cr_json *token = cr_json_get(v->folder->tok_config, name);
+    return cr_json_is(token, CR_JSON_OBJECT) ? cr_json_str(cr_json_get(token, "content"))
+                                             : cr_json_str(token);
 }
 
 /* By name among the added tokens, else by number in config.json (the first of several). */
 static bool find_special(const vocab *v, size_t k, uint32_t *id)
 {
     cr_str text = special_text(v, special_ids[k].token);
-    const json_t *added = json_object_get(v->folder->tokenizer, "added_tokens");
-    for (size_t i = 0; i < json_array_size(added) && text.size > 0; i++) {
-        const json_t *token = json_array_get(added, i);
-        cr_str content = cr_json_str(token, "content");
-        if (content.size == text.size && memcmp(content.data, text.data, text.size) == 0)
-            return cr_json_u32(token, "id", id) && *id < v->n;
+    const cr_json *added = cr_json_get(v->folder->tokenizer, "added_tokens");
+    const cr_json *token = cr_json_first(added, CR_JSON_ARRAY);
+    for (; token != NULL && text.size > 0; token = token->next) {
+        cr_str content = cr_json_str(cr_json_get(token, "content"));
+        if (cr_str_same(content, text))
+            return cr_json_u32(cr_json_get(token, "id"), id) && *id < v->n;
     }
-    const json_t *number = json_object_get(v->folder->config, special_ids[k].id);
-    if (json_is_array(number))
-        number = json_array_get(number, 0);
-    json_int_t value = json_integer_value(number);
-    if (!json_is_integer(number) || value < 0 || (uint64_t)value >= v->n)
-        return false;
-    *id = (uint32_t)value;
-    return true;
+    const cr_json *number = cr_json_get(v->folder->config, special_ids[k].id);
+    if (cr_json_is(number, CR_JSON_ARRAY))
+        number = cr_json_at(number, 0);
+    return cr_json_u32(number, id) && *id < v->n;
 }
 
 /* Whether the template of tokenizer.json puts this text at one end of an input: 1, 0, -1 unknown. */
 static int template_has(const vocab *v, cr_str text, bool at_end)
 {
-    const json_t *post = json_object_get(v->folder->tokenizer, "post_processor");
-    const json_t *parts = json_object_get(post, "processors");
-    for (size_t i = 0; i < json_array_size(parts); i++)
-        if (cr_str_is(cr_json_str(json_array_get(parts, i), "type"), "TemplateProcessing"))
-            post = json_array_get(parts, i);
-    const json_t *single = json_object_get(post, "single");
-    size_t n = json_array_size(single);
+    const cr_json *post = cr_json_get(v->folder->tokenizer, "post_processor");
+    const cr_json *part = cr_json_first(cr_json_get(post, "processors"), CR_JSON_ARRAY);
+    for (; part != NULL; part = part->next)
+        if (cr_str_is(cr_json_str(cr_json_get(part, "type")), "TemplateProcessing"))
+            post = part;
+    const cr_json *single = cr_json_get(post, "single");
+    size_t n = cr_json_count(single, CR_JSON_ARRAY);
     if (n == 0)
         return -1;
-    const json_t *end = json_object_get(json_array_get(single, at_end ? n - 1 : 0), "SpecialToken");
-    cr_str id = cr_json_str(end, "id");
-    return text.size > 0 && id.size == text.size && memcmp(id.data, text.data, id.size) == 0;
+    const cr_json *end = cr_json_get(cr_json_at(single, at_end ? n - 1 : 0), "SpecialToken");
+    cr_str id = cr_json_str(cr_json_get(end, "id"));
+    return text.size > 0 && cr_str_same(id, text);
 }
 
 static void put_add(const vocab *v, const char *name, const char *token, bool at_end,
                     const char *key, cr_gguf_writer *w)
 {
     int by_template = template_has(v, special_text(v, token), at_end);
-    const json_t *flag = json_object_get(v->folder->tok_config, name);
-    if (by_template == 1 || json_is_boolean(flag))
-        cr_gguf_put_bool(w, key, by_template == 1 || json_is_true(flag));
+    const cr_json *flag = cr_json_get(v->folder->tok_config, name);
+    if (by_template == 1 || cr_json_is(flag, CR_JSON_TRUE) || cr_json_is(flag, CR_JSON_FALSE))
+        cr_gguf_put_bool(w, key, by_template == 1 || cr_json_bool(flag, false));
 }
 
 /* The chat template: in tokenizer_config.json, or in a file of its own. */
 static cera_status put_template(vocab *v, cr_gguf_writer *w, cera_error *err)
 {
-    cr_str text = cr_json_str(v->folder->tok_config, "chat_template");
+    cr_str text = cr_json_str(cr_json_get(v->folder->tok_config, "chat_template"));
     if (text.size > 0) {
         cr_gguf_put_str(w, "tokenizer.chat_template", text);
         return CERA_OK;
     }
-    const char *path = cr_folder_path(v->folder, "chat_template.jinja");
+    const char *path = cr_folder_path(v->folder, cr_str_from("chat_template.jinja"));
     cr_view view;
     if (path == NULL)
         return cr_fail_nomem(err, 0, "a path");
@@ -388,8 +379,8 @@ static cera_status put_bpe_vocab(vocab *v, uint32_t n_vocab, cr_gguf_writer *w, 
 cera_status cr_folder_put_vocab(cr_folder *folder, uint32_t n_vocab, bool no_space_prefix,
                                 cr_gguf_writer *w, cera_error *err)
 {
-    vocab v = { .folder = folder, .path = cr_folder_path(folder, "tokenizer.model") };
-    const char *json = cr_folder_path(folder, "tokenizer.json");
+    vocab v = { .folder = folder, .path = cr_folder_path(folder, cr_str_from("tokenizer.model")) };
+    const char *json = cr_folder_path(folder, cr_str_from("tokenizer.json"));
     if (v.path == NULL || json == NULL)
         return cr_fail_nomem(err, 0, "a path");
     if (folder->tokenizer != NULL && cr_folder_lacks(folder, v.path)) {

@@ -218,10 +218,11 @@ static cera_status is_missing(const char *member, cera_error *err)
     return cr_fail(err, CERA_E_FORMAT, "config.json: %s: expected a number", member);
 }
 
-static cera_status need_u32(const json_t *config, const char *member, uint32_t *out,
+static cera_status need_u32(const cr_json *config, const char *member, uint32_t *out,
                             cera_error *err)
 {
-    return cr_json_u32(config, member, out) && *out > 0 ? CERA_OK : is_missing(member, err);
+    return cr_json_u32(cr_json_get(config, member), out) && *out > 0 ? CERA_OK
+                                                                     : is_missing(member, err);
 }
 
 static bool is_put(size_t i, const bool *put)
@@ -232,7 +233,7 @@ static bool is_put(size_t i, const bool *put)
     return false;
 }
 
-static cera_status put_members(const cr_hf_arch *arch, const json_t *config, cr_gguf_writer *w,
+static cera_status put_members(const cr_hf_arch *arch, const cr_json *config, cr_gguf_writer *w,
                                cera_error *err)
 {
     bool put[CR_COUNT(members)] = { false };
@@ -243,9 +244,9 @@ static cera_status put_members(const cr_hf_arch *arch, const json_t *config, cr_
         uint32_t u;
         float f;
         put[i] = true;
-        if (members[i].kind == U32 && cr_json_u32(config, members[i].hf, &u))
+        if (members[i].kind == U32 && cr_json_u32(cr_json_get(config, members[i].hf), &u))
             put_u32(arch, w, members[i].gguf, u);
-        else if (members[i].kind == F32 && cr_json_f32(config, members[i].hf, &f))
+        else if (members[i].kind == F32 && cr_json_f32(cr_json_get(config, members[i].hf), &f))
             put_f32(arch, w, members[i].gguf, f);
         else if (members[i].required)
             return is_missing(members[i].hf, err);
@@ -260,35 +261,36 @@ static cera_status put_members(const cr_hf_arch *arch, const json_t *config, cr_
 typedef struct rope {
     float base, base_local; /* 0: not said */
     cr_str type;            /* "" where nothing is scaled */
-    const json_t *scaling;  /* has factor and the like; NULL where nothing is */
+    const cr_json *scaling; /* has factor and the like; NULL where nothing is */
 } rope;
 
-static rope read_rope(const json_t *config)
+static rope read_rope(const cr_json *config)
 {
     rope r = { .type = { "", 0 } };
-    const json_t *all = json_object_get(config, "rope_parameters");
-    const json_t *full = json_object_get(all, "full_attention");
-    const json_t *global = full != NULL ? full : all;
-    r.scaling = json_is_object(global) ? global : json_object_get(config, "rope_scaling");
-    (void)(cr_json_f32(global, "rope_theta", &r.base) ||
-           cr_json_f32(config, "rope_theta", &r.base));
-    (void)(cr_json_f32(json_object_get(all, "sliding_attention"), "rope_theta", &r.base_local) ||
-           cr_json_f32(config, "rope_local_base_freq", &r.base_local));
-    r.type = cr_json_str(r.scaling, "rope_type");
+    const cr_json *all = cr_json_get(config, "rope_parameters");
+    const cr_json *full = cr_json_get(all, "full_attention");
+    const cr_json *global = full != NULL ? full : all;
+    r.scaling = cr_json_is(global, CR_JSON_OBJECT) ? global : cr_json_get(config, "rope_scaling");
+    (void)(cr_json_f32(cr_json_get(global, "rope_theta"), &r.base) ||
+           cr_json_f32(cr_json_get(config, "rope_theta"), &r.base));
+    (void)(cr_json_f32(cr_json_get(cr_json_get(all, "sliding_attention"), "rope_theta"),
+                       &r.base_local) ||
+           cr_json_f32(cr_json_get(config, "rope_local_base_freq"), &r.base_local));
+    r.type = cr_json_str(cr_json_get(r.scaling, "rope_type"));
     if (r.type.size == 0)
-        r.type = cr_json_str(r.scaling, "type");
+        r.type = cr_json_str(cr_json_get(r.scaling, "type"));
     return r;
 }
 
-static uint32_t original_context(const json_t *config, const rope *r, uint32_t otherwise)
+static uint32_t original_context(const cr_json *config, const rope *r, uint32_t otherwise)
 {
     uint32_t n = otherwise;
-    (void)(cr_json_u32(r->scaling, "original_max_position_embeddings", &n) ||
-           cr_json_u32(config, "original_max_position_embeddings", &n));
+    (void)(cr_json_u32(cr_json_get(r->scaling, "original_max_position_embeddings"), &n) ||
+           cr_json_u32(cr_json_get(config, "original_max_position_embeddings"), &n));
     return n;
 }
 
-static cera_status put_rope(const cr_hf_arch *arch, const json_t *config, cr_gguf_writer *w,
+static cera_status put_rope(const cr_hf_arch *arch, const cr_json *config, cr_gguf_writer *w,
                             cera_error *err)
 {
     rope r = read_rope(config);
@@ -300,7 +302,7 @@ static cera_status put_rope(const cr_hf_arch *arch, const json_t *config, cr_ggu
         put_f32(arch, w, "rope.freq_base_swa", r.base_local);
     bool linear = cr_str_is(r.type, "linear"), yarn = cr_str_is(r.type, "yarn");
     if (linear || yarn) {
-        if (!cr_json_f32(r.scaling, "factor", &factor))
+        if (!cr_json_f32(cr_json_get(r.scaling, "factor"), &factor))
             return is_missing("rope_scaling.factor", err);
         cr_gguf_put_str(w, key_of(arch, "rope.scaling.type").text, r.type);
         put_f32(arch, w, "rope.scaling.factor", factor);
@@ -319,12 +321,13 @@ static cera_status put_rope(const cr_hf_arch *arch, const json_t *config, cr_ggu
 }
 
 /* Dimensions that rotate. */
-static uint32_t rotated(const json_t *config, uint32_t head_size)
+static uint32_t rotated(const cr_json *config, uint32_t head_size)
 {
     float part;
     bool is_partial =
-        cr_json_f32(config, "partial_rotary_factor", &part) ||
-        cr_json_f32(json_object_get(config, "rope_parameters"), "partial_rotary_factor", &part);
+        cr_json_f32(cr_json_get(config, "partial_rotary_factor"), &part) ||
+        cr_json_f32(cr_json_get(cr_json_get(config, "rope_parameters"), "partial_rotary_factor"),
+                    &part);
     return is_partial && part > 0 && part < 1 ? (uint32_t)(part * (float)head_size) : head_size;
 }
 
@@ -332,32 +335,32 @@ cera_status cr_hf_heads_of(const cr_folder *folder, cr_hf_heads *out, cera_error
 {
     CR_TRY(need_u32(folder->config, "num_attention_heads", &out->n_head, err));
     out->n_head_kv = out->n_head;
-    (void)cr_json_u32(folder->config, "num_key_value_heads", &out->n_head_kv);
+    (void)cr_json_u32(cr_json_get(folder->config, "num_key_value_heads"), &out->n_head_kv);
     return out->n_head_kv > 0 ? CERA_OK : is_missing("num_key_value_heads", err);
 }
 
 /* lfm2: no keys and values in layers of convolution, and a width that is computed. */
-static cera_status put_lfm2(const cr_hf_arch *arch, const json_t *config, uint32_t n_head_kv,
+static cera_status put_lfm2(const cr_hf_arch *arch, const cr_json *config, uint32_t n_head_kv,
                             cr_gguf_writer *w, cera_error *err)
 {
-    const json_t *types = json_object_get(config, "layer_types");
+    const cr_json *types = cr_json_get(config, "layer_types");
     uint32_t n_layer, width, multiple = 256;
     CR_TRY(need_u32(config, "num_hidden_layers", &n_layer, err));
-    if (json_array_size(types) != n_layer)
+    if (cr_json_count(types, CR_JSON_ARRAY) != n_layer)
         return cr_fail(err, CERA_E_FORMAT, "config.json: layer_types: expected %u, found %zu",
-                       n_layer, json_array_size(types));
+                       n_layer, cr_json_count(types, CR_JSON_ARRAY));
     cr_gguf_put_array(w, key_of(arch, "attention.head_count_kv").text, CERA_VALUE_I32, n_layer);
     for (size_t i = 0; i < n_layer; i++) {
-        bool attends = cr_str_is(cr_json_text(json_array_get(types, i)), "full_attention");
+        bool attends = cr_str_is(cr_json_str(cr_json_at(types, i)), "full_attention");
         cr_gguf_put_element(
             w, &(cera_value){ .type = CERA_VALUE_I32, .as.i = attends ? (int64_t)n_head_kv : 0 });
     }
-    if (!cr_json_u32(config, "block_ff_dim", &width))
+    if (!cr_json_u32(cr_json_get(config, "block_ff_dim"), &width))
         CR_TRY(need_u32(config, "intermediate_size", &width, err));
-    if (cr_json_bool(config, "block_auto_adjust_ff_dim", false)) {
+    if (cr_json_bool(cr_json_get(config, "block_auto_adjust_ff_dim"), false)) {
         float multiplier = 1;
-        (void)cr_json_f32(config, "block_ffn_dim_multiplier", &multiplier);
-        (void)cr_json_u32(config, "block_multiple_of", &multiple);
+        (void)cr_json_f32(cr_json_get(config, "block_ffn_dim_multiplier"), &multiplier);
+        (void)cr_json_u32(cr_json_get(config, "block_multiple_of"), &multiple);
         width = (uint32_t)(multiplier * (float)(2 * (uint64_t)width / 3));
         multiple = CR_MAX(multiple, 1u);
         width = (uint32_t)(((uint64_t)width + multiple - 1) / multiple * multiple);
@@ -366,7 +369,7 @@ static cera_status put_lfm2(const cr_hf_arch *arch, const json_t *config, uint32
     return CERA_OK;
 }
 
-static cera_status put_phi3(const cr_hf_arch *arch, const json_t *config, cr_gguf_writer *w,
+static cera_status put_phi3(const cr_hf_arch *arch, const cr_json *config, cr_gguf_writer *w,
                             cera_error *err)
 {
     rope r = read_rope(config);
@@ -384,14 +387,14 @@ static cera_status put_phi3(const cr_hf_arch *arch, const json_t *config, cr_ggu
 cera_status cr_hf_put_keys(const cr_hf_arch *arch, const cr_folder *folder, cr_gguf_writer *w,
                            cera_error *err)
 {
-    const json_t *config = folder->config;
+    const cr_json *config = folder->config;
     CR_TRY(put_members(arch, config, w, err));
     CR_TRY(put_rope(arch, config, w, err));
     cr_hf_heads heads;
     CR_TRY(cr_hf_heads_of(folder, &heads, err));
     uint32_t n_embd, n_ff, n_vocab, head_size = 0;
     CR_TRY(need_u32(config, "hidden_size", &n_embd, err));
-    bool is_said = cr_json_u32(config, "head_dim", &head_size) && head_size > 0;
+    bool is_said = cr_json_u32(cr_json_get(config, "head_dim"), &head_size) && head_size > 0;
     head_size = is_said ? head_size : n_embd / heads.n_head;
     if (is_said || (arch->flags & HEAD_SIZE) != 0) {
         put_u32(arch, w, "attention.key_length", head_size);
@@ -403,7 +406,7 @@ cera_status cr_hf_put_keys(const cr_hf_arch *arch, const cr_folder *folder, cr_g
         CR_TRY(need_u32(config, "vocab_size", &n_vocab, err));
         put_u32(arch, w, "vocab_size", n_vocab);
     }
-    if (json_object_get(config, "conv_L_cache") != NULL)
+    if (cr_json_get(config, "conv_L_cache") != NULL)
         return put_lfm2(arch, config, heads.n_head_kv, w, err);
     put_u32(arch, w, "attention.head_count_kv", heads.n_head_kv);
     CR_TRY(need_u32(config, "intermediate_size", &n_ff, err));
@@ -415,14 +418,14 @@ cera_status cr_hf_put_keys(const cr_hf_arch *arch, const cr_folder *folder, cr_g
 
 /* Llama 3.1: slow rotations are slowed down by `factor`, fast ones stay, those between are blended by
  * how often they turn within the original context. The file has what frequencies are divided by. */
-static cera_status llama3_factors(const json_t *config, const rope *r, uint32_t n_rotated,
+static cera_status llama3_factors(const cr_json *config, const rope *r, uint32_t n_rotated,
                                   cr_hf_extra *out, cera_error *err)
 {
     const double two_pi = 6.283185307179586;
     float factor = 8, low = 1, high = 4;
-    (void)cr_json_f32(r->scaling, "factor", &factor);
-    (void)cr_json_f32(r->scaling, "low_freq_factor", &low);
-    (void)cr_json_f32(r->scaling, "high_freq_factor", &high);
+    (void)cr_json_f32(cr_json_get(r->scaling, "factor"), &factor);
+    (void)cr_json_f32(cr_json_get(r->scaling, "low_freq_factor"), &low);
+    (void)cr_json_f32(cr_json_get(r->scaling, "high_freq_factor"), &high);
     double original = original_context(config, r, 8192),
            base = r->base > 0 ? (double)r->base : 10000;
     if (n_rotated / 2 > CR_HF_MAX_FACTORS || !(low > 0 && high > low && factor > 0))
@@ -443,24 +446,25 @@ static cera_status llama3_factors(const json_t *config, const rope *r, uint32_t 
     return CERA_OK;
 }
 
-static cera_status listed_factors(const json_t *list, const char *member, const char *name,
+static cera_status listed_factors(const cr_json *list, const char *member, const char *name,
                                   uint32_t n_rotated, cr_hf_extra *out, cera_error *err)
 {
-    size_t n = json_array_size(list);
+    size_t n = cr_json_count(list, CR_JSON_ARRAY);
     if (n == 0 || n > CR_HF_MAX_FACTORS || n != n_rotated / 2)
         return cr_fail(err, CERA_E_FORMAT,
                        "config.json: rope_scaling.%s: expected %u numbers, found %zu", member,
                        n_rotated / 2, n);
     *out = (cr_hf_extra){ .name = name, .n = n };
-    for (size_t i = 0; i < n; i++)
-        out->values[i] = (float)json_number_value(json_array_get(list, i));
+    for (const cr_json *at = list->first; at != NULL; at = at->next)
+        if (!cr_json_f32(at, &out->values[at->index]))
+            return is_missing("rope_scaling: factors", err);
     return CERA_OK;
 }
 
 cera_status cr_hf_extra_tensors(const cr_hf_arch *arch, const cr_folder *folder, cr_hf_extra *out,
                                 size_t *n, cera_error *err)
 {
-    const json_t *config = folder->config;
+    const cr_json *config = folder->config;
     rope r = read_rope(config);
     cr_hf_heads heads;
     uint32_t n_embd, head_size;
@@ -470,7 +474,7 @@ cera_status cr_hf_extra_tensors(const cr_hf_arch *arch, const cr_folder *folder,
         return CERA_OK;
     CR_TRY(cr_hf_heads_of(folder, &heads, err));
     CR_TRY(need_u32(config, "hidden_size", &n_embd, err));
-    if (!cr_json_u32(config, "head_dim", &head_size) || head_size == 0)
+    if (!cr_json_u32(cr_json_get(config, "head_dim"), &head_size) || head_size == 0)
         head_size = n_embd / heads.n_head;
     uint32_t n_rotated = rotated(config, head_size);
     (void)arch;
@@ -479,8 +483,8 @@ cera_status cr_hf_extra_tensors(const cr_hf_arch *arch, const cr_folder *folder,
         return llama3_factors(config, &r, n_rotated, &out[0], err);
     }
     *n = 2;
-    CR_TRY(listed_factors(json_object_get(r.scaling, "long_factor"), "long_factor",
+    CR_TRY(listed_factors(cr_json_get(r.scaling, "long_factor"), "long_factor",
                           "rope_factors_long.weight", n_rotated, &out[0], err));
-    return listed_factors(json_object_get(r.scaling, "short_factor"), "short_factor",
+    return listed_factors(cr_json_get(r.scaling, "short_factor"), "short_factor",
                           "rope_factors_short.weight", n_rotated, &out[1], err);
 }

@@ -1,6 +1,6 @@
 #include "convert/safetensors.h"
 
-#include "convert/json_read.h"
+#include "base/json.h"
 
 enum { MAX_HEADER = 100 << 20, MAX_RANK = CR_GGUF_MAX_DIMS };
 
@@ -31,11 +31,11 @@ typedef struct source {
     const char *path;
 } source;
 
-static cera_status read_shape(const json_t *shape, const char *name, const char *path,
+static cera_status read_shape(const cr_json *shape, const char *name, const char *path,
                               cr_tensor *out, uint64_t *n_elements, cera_error *err)
 {
-    size_t rank = json_array_size(shape);
-    if (!json_is_array(shape) || rank > MAX_RANK)
+    size_t rank = cr_json_count(shape, CR_JSON_ARRAY);
+    if (!cr_json_is(shape, CR_JSON_ARRAY) || rank > MAX_RANK)
         return cr_fail(err, CERA_E_FORMAT, "%s: %s: expected a shape of at most %d numbers", path,
                        name, MAX_RANK);
     out->n_dims = rank > 0 ? (int)rank : 1;
@@ -43,9 +43,9 @@ static cera_status read_shape(const json_t *shape, const char *name, const char 
     for (size_t i = 0; i < MAX_RANK; i++)
         out->shape[i] = 1;
     for (size_t i = 0; i < rank; i++) {
-        const json_t *item = json_array_get(shape, i);
-        json_int_t n = json_integer_value(item);
-        if (!json_is_integer(item) || n < 1 || (uint64_t)n > (UINT64_MAX >> 4) / *n_elements)
+        int64_t n = 0;
+        if (!cr_json_i64(cr_json_at(shape, i), &n) || n < 1 ||
+            (uint64_t)n > (UINT64_MAX >> 4) / *n_elements)
             return cr_fail(err, CERA_E_FORMAT, "%s: %s: dimension %zu: expected a size, found %lld",
                            path, name, i, (long long)n);
         out->shape[rank - 1 - i] = (uint64_t)n;
@@ -54,11 +54,11 @@ static cera_status read_shape(const json_t *shape, const char *name, const char 
     return CERA_OK;
 }
 
-static cera_status read_entry(const source *from, const json_t *entry, cr_tensor *out,
+static cera_status read_entry(const source *from, const cr_json *entry, cr_tensor *out,
                               cera_error *err)
 {
     const char *name = out->name.data;
-    cr_str dtype = cr_json_str(entry, "dtype");
+    cr_str dtype = cr_json_str(cr_json_get(entry, "dtype"));
     size_t k = 0;
     while (k < CR_COUNT(dtypes) && !cr_str_is(dtype, dtypes[k].name))
         k++;
@@ -66,12 +66,13 @@ static cera_status read_entry(const source *from, const json_t *entry, cr_tensor
         return cr_fail(err, CERA_E_FORMAT, "%s: %s: expected a known dtype, found \"%.*s\"",
                        from->path, name, (int)CR_MIN(dtype.size, (size_t)32), dtype.data);
     uint64_t n_elements = 0;
-    CR_TRY(read_shape(json_object_get(entry, "shape"), name, from->path, out, &n_elements, err));
+    CR_TRY(read_shape(cr_json_get(entry, "shape"), name, from->path, out, &n_elements, err));
 
-    const json_t *offsets = json_object_get(entry, "data_offsets");
-    json_int_t begin = json_integer_value(json_array_get(offsets, 0));
-    json_int_t end = json_integer_value(json_array_get(offsets, 1));
-    if (json_array_size(offsets) != 2 || begin < 0 || end < begin || (uint64_t)end > from->n_data)
+    const cr_json *offsets = cr_json_get(entry, "data_offsets");
+    int64_t begin = -1, end = -1;
+    if (!cr_json_i64(cr_json_at(offsets, 0), &begin) ||
+        !cr_json_i64(cr_json_at(offsets, 1), &end) || cr_json_count(offsets, CR_JSON_ARRAY) != 2 ||
+        begin < 0 || end < begin || (uint64_t)end > from->n_data)
         return cr_fail(
             err, CERA_E_FORMAT,
             "%s: %s: data_offsets: expected two in order, up to %llu, found %lld and %lld",
@@ -91,23 +92,23 @@ static cera_status read_entry(const source *from, const json_t *entry, cr_tensor
 }
 
 static cera_status read_header(cr_safetensors *file, cr_arena *arena, const source *from,
-                               json_t *header, cera_error *err)
+                               const cr_json *header, cera_error *err)
 {
-    file->tensors = cr_arena_array(arena, json_object_size(header) + 1, sizeof *file->tensors);
+    if (!cr_json_is(header, CR_JSON_OBJECT))
+        return cr_fail(err, CERA_E_FORMAT, "%s: expected a JSON object", from->path);
+    file->tensors = cr_arena_array(arena, (size_t)header->n + 1, sizeof *file->tensors);
     if (file->tensors == NULL)
         return cr_fail_nomem(err, 0, from->path);
-    const char *name;
-    json_t *entry;
-    json_object_foreach (header, name, entry) {
-        if (strcmp(name, "__metadata__") == 0)
+    for (const cr_json *entry = header->first; entry != NULL; entry = entry->next) {
+        if (cr_str_is(entry->key, "__metadata__"))
             continue;
         cr_tensor *t = &file->tensors[file->n_tensors];
-        size_t n = strlen(name);
+        size_t n = entry->key.size;
         if (n > CR_GGUF_MAX_NAME)
             return cr_fail(err, CERA_E_LIMIT,
                            "%s: a tensor's name has %zu bytes, expected at most %d", from->path, n,
                            CR_GGUF_MAX_NAME);
-        t->name = (cr_str){ cr_arena_copy(arena, name, n), n };
+        t->name = (cr_str){ cr_arena_copy(arena, entry->key.data, n), n };
         if (t->name.data == NULL)
             return cr_fail_nomem(err, n, from->path);
         CR_TRY(read_entry(from, entry, t, err));
@@ -128,11 +129,18 @@ cera_status cr_safetensors_parse(cr_safetensors *file, cr_arena *arena, const vo
     if (n_header > n - 8 || n_header > MAX_HEADER)
         return cr_fail(err, CERA_E_FORMAT, "%s: expected a header of at most %zu bytes, found %llu",
                        path, CR_MIN(n - 8, (size_t)MAX_HEADER), (unsigned long long)n_header);
-    json_t *header;
-    CR_TRY(cr_json_load(p + 8, (size_t)n_header, path, &header, err));
+    static const cr_json_rules rules = { .max_bytes = MAX_HEADER,
+                                         .max_values = 1 << 24,
+                                         .max_depth = 8 };
+    const cr_json *header;
     source from = { p + 8 + n_header, n - 8 - n_header, path };
-    cera_status status = read_header(file, arena, &from, header, err);
-    json_decref(header);
+    cr_arena tree;
+    cr_arena_init(&tree, arena->host, arena->purpose);
+    cera_status status = cr_json_parse((cr_str){ (const char *)p + 8, (size_t)n_header }, path,
+                                       &rules, &tree, &header, err);
+    if (status == CERA_OK)
+        status = read_header(file, arena, &from, header, err);
+    cr_arena_done(&tree);
     return status;
 }
 

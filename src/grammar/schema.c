@@ -5,7 +5,13 @@
 
 #include <stdio.h>
 
-enum { MAX_DEPTH = 64, MAX_TEXT = 1 << 18, MAX_BRANCHES = 256, MAX_RULES = 20000 };
+enum {
+    MAX_DEPTH = 64,
+    MAX_LEVELS = 256,
+    MAX_TEXT = 1 << 18,
+    MAX_BRANCHES = 256,
+    MAX_RULES = 20000
+};
 
 /* ---- text and messages ------------------------------------------------------------------- */
 
@@ -88,26 +94,6 @@ void cr_text_finish(cr_text *t, char letter, uint32_t number)
     cr_text_drop(t);
 }
 
-/* The JSON pointer of a value, cut at the front when it is long. */
-static void find_place(const cr_json *at, char *out, size_t room)
-{
-    size_t used = room - 1;
-    out[used] = '\0';
-    for (; at && at->parent; at = at->parent) {
-        char part[80];
-        int n = at->parent->kind == CR_JSON_OBJECT
-                    ? snprintf(part, sizeof part, "/%.*s", (int)CR_MIN(at->key.size, (size_t)64),
-                               at->key.data)
-                    : snprintf(part, sizeof part, "/%zu", at->index);
-        if ((size_t)n + 4 > used)
-            break;
-        used -= (size_t)n;
-        memcpy(out + used, part, (size_t)n);
-    }
-    out[--used] = '#';
-    memmove(out, out + used, room - used);
-}
-
 cera_status cr_schema_fail(const cr_compiler *c, const cr_json *at, cera_status status,
                            const char *format, ...)
 {
@@ -116,15 +102,15 @@ cera_status cr_schema_fail(const cr_compiler *c, const cr_json *at, cera_status 
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    find_place(at, place, sizeof place);
-    return cr_fail(c->err, status, "schema: %s: %s", place, line);
+    cr_json_pointer(at, place, sizeof place);
+    return cr_fail(c->err, status, "schema: #%s: %s", place, line);
 }
 
 cera_status cr_schema_fail_in(const cr_compiler *c, const cr_json *at, cera_status status)
 {
     char place[256], subject[272];
-    find_place(at, place, sizeof place);
-    snprintf(subject, sizeof subject, "schema: %s", place);
+    cr_json_pointer(at, place, sizeof place);
+    snprintf(subject, sizeof subject, "schema: #%s", place);
     return cr_fail_in(c->err, status, subject);
 }
 
@@ -142,8 +128,8 @@ cera_status cr_schema_skip(cr_compiler *c, const cr_json *at, const char *why)
                               (int)CR_MIN(at->key.size, (size_t)48),
                               at->key.data ? at->key.data : "", why);
     char place[256];
-    find_place(at, place, sizeof place);
-    cr_log(c->host, 0, "schema: %s: not enforced: %s", place, why);
+    cr_json_pointer(at, place, sizeof place);
+    cr_log(c->host, 0, "schema: #%s: not enforced: %s", place, why);
     return CERA_OK;
 }
 
@@ -281,11 +267,7 @@ static const cr_json *step(const cr_json *at, const char *text, size_t n)
     int64_t index;
     if (!cr_parse_i64((cr_str){ key, size }, &index))
         return NULL;
-    for (const cr_json *child = at->first; child; child = child->next) {
-        if ((int64_t)child->index == index)
-            return child;
-    }
-    return NULL;
+    return index >= 0 ? cr_json_at(at, (size_t)index) : NULL;
 }
 
 cera_status cr_schema_resolve(cr_compiler *c, const cr_json *ref, const cr_json **out)
@@ -781,10 +763,10 @@ static void put_common(cr_compiler *c)
 
 static cera_status compile(cr_compiler *c, cr_str schema)
 {
-    if (schema.size > MAX_TEXT)
-        return cr_fail(c->err, CERA_E_LIMIT, "schema: expected at most %d bytes, found %zu",
-                       MAX_TEXT, schema.size);
-    CR_TRY(cr_json_parse(schema, "schema", &c->arena, &c->root, c->err));
+    static const cr_json_rules rules = { .max_bytes = MAX_TEXT,
+                                         .max_values = MAX_TEXT,
+                                         .max_depth = MAX_LEVELS };
+    CR_TRY(cr_json_parse(schema, "schema", &rules, &c->arena, &c->root, c->err));
     cr_parts parts = { .n = 0 };
     uint32_t rule;
     CR_TRY(cr_parts_add(c, &parts, c->root, -1));

@@ -2,8 +2,8 @@
 #ifndef CR_SCHEMA_INTERNAL_H
 #define CR_SCHEMA_INTERNAL_H
 
+#include "base/json.h"
 #include "grammar/dfa.h"
-#include "grammar/json_tree.h"
 #include "grammar/schema.h"
 
 /* Schemas that a value has to satisfy all of, after $ref and allOf were followed. */

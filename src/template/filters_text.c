@@ -264,7 +264,7 @@ bool cr_filter_format(cr_interp *t, cr_call *c, cr_tv *out)
 
 bool cr_filter_tojson(cr_interp *t, cr_call *c, cr_tv *out)
 {
-    cr_json_style style = {
+    cr_tojson_style style = {
         .item_end = { .data = ", ", .size = 2 },
         .key_end = { .data = ": ", .size = 2 },
         .ascii = is_true(&c->p[0]),
@@ -295,7 +295,7 @@ bool cr_filter_tojson(cr_interp *t, cr_call *c, cr_tv *out)
         style.item_end = *pair.items[0].as.s;
         style.key_end = *pair.items[1].as.s;
     }
-    return cr_json_write(t, &c->self, &style, &buf) && cr_tbuf_done(t, &buf, out);
+    return cr_tv_to_json(t, &c->self, &style, &buf) && cr_tbuf_done(t, &buf, out);
 }
 
 /* ---- numbers -------------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* JSON: reading what a template is given, and the filter `tojson`. */
+#include "base/json.h"
 #include "template/value.h"
 
 #include <math.h>
@@ -6,250 +7,98 @@
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-typedef struct reader {
-    cr_interp *t;
-    const char *what;
-    cr_str text;
-    size_t at;
-    int depth;
-} reader;
-
-static bool fail_read(reader *r, const char *expected)
+static bool to_number(cr_interp *t, const cr_json *from, const char *what, cr_tv *out)
 {
-    cr_interp *t = r->t;
-    int line = 1;
-    for (size_t i = 0; i < r->at && i < r->text.size; i++)
-        line += r->text.data[i] == '\n';
-    if (t->status == CERA_OK)
-        t->status = cr_fail(t->err, CERA_E_ARG, "%s: line %d, byte %zu: %s", r->what, line, r->at,
-                            expected);
+    double value;
+    int64_t integer;
+    bool is_real = false;
+    for (size_t i = 0; i < from->text.size; i++)
+        is_real = is_real || strchr(".eE", from->text.data[i]) != NULL;
+    if (is_real && cr_json_f64(from, &value)) {
+        *out = cr_tv_float(value);
+        return true;
+    }
+    if (!is_real && cr_json_i64(from, &integer)) {
+        *out = cr_tv_int(integer);
+        return true;
+    }
+    char place[128];
+    cr_json_pointer(from, place, sizeof place);
+    t->status = cr_fail(t->err, CERA_E_ARG, "%s: %s: expected an integer of 64 bits, found %.*s",
+                        what, place, (int)CR_MIN(from->text.size, (size_t)40), from->text.data);
     return false;
 }
 
-static void skip_space(reader *r)
-{
-    while (r->at < r->text.size && strchr(" \t\r\n", r->text.data[r->at]) != NULL &&
-           r->text.data[r->at] != '\0')
-        r->at++;
-}
+static bool to_value(cr_interp *t, const cr_json *from, const char *what, cr_tv *out);
 
-static bool take(reader *r, char c)
-{
-    skip_space(r);
-    bool found = r->at < r->text.size && r->text.data[r->at] == c;
-    r->at += found;
-    return found;
-}
-
-static bool read_hex(reader *r, uint32_t *code)
-{
-    *code = 0;
-    for (int i = 0; i < 4; i++, r->at++) {
-        char c = r->at < r->text.size ? r->text.data[r->at] : '\0';
-        char lower = (char)(c | 0x20);
-        if (c >= '0' && c <= '9')
-            *code = *code * 16 + (uint32_t)(c - '0');
-        else if (lower >= 'a' && lower <= 'f')
-            *code = *code * 16 + (uint32_t)(lower - 'a' + 10);
-        else
-            return fail_read(r, "expected four hexadecimal digits");
-    }
-    return true;
-}
-
-/* The escape behind a backslash, as UTF-8. */
-static bool read_escape(reader *r, char *out, size_t *n)
-{
-    static const char letters[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
-    char c = r->at < r->text.size ? r->text.data[r->at++] : '\0';
-    const char *found = c != '\0' ? strchr(letters, c) : NULL;
-    uint32_t code, low;
-    if (found != NULL) {
-        *out = values[found - letters];
-        *n = 1;
-        return true;
-    }
-    if (c != 'u')
-        return fail_read(r, "an escape that is not known");
-    if (!read_hex(r, &code))
-        return false;
-    if (code >= 0xd800 && code < 0xdc00) {
-        bool pair = r->text.size - r->at >= 6 && r->text.data[r->at] == '\\' &&
-                    r->text.data[r->at + 1] == 'u';
-        r->at += pair ? 2 : 0;
-        if (!pair || !read_hex(r, &low) || low < 0xdc00 || low > 0xdfff)
-            return fail_read(r, "expected the second half of a surrogate pair");
-        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-    } else if (code >= 0xdc00 && code <= 0xdfff) {
-        return fail_read(r, "the second half of a surrogate pair without the first");
-    }
-    *n = cr_utf8_encode(code, out);
-    return true;
-}
-
-static bool read_string(reader *r, cr_tv *out)
-{
-    if (!take(r, '"'))
-        return fail_read(r, "expected a string");
-    size_t end = r->at;
-    bool plain = true;
-    while (end < r->text.size && r->text.data[end] != '"') {
-        plain &= r->text.data[end] != '\\';
-        end += r->text.data[end] == '\\' ? 2 : 1;
-    }
-    if (end >= r->text.size)
-        return fail_read(r, "expected a quote that closes the string");
-    /* A string without escapes stays where it is: the input outlives the rendering. */
-    char *text = plain ? NULL : cr_interp_alloc(r->t, end - r->at, 1);
-    if (!plain && text == NULL)
-        return false;
-    const char *begin = r->text.data + r->at;
-    size_t n = 0;
-    while (r->at < end) {
-        uint32_t code;
-        const char *from = r->text.data + r->at;
-        size_t length = cr_utf8_decode(from, end - r->at, &code);
-        if (length == 0 || code < 0x20)
-            return fail_read(r, length == 0 ? "bytes that are not UTF-8"
-                                            : "a control character inside of a string");
-        r->at += length;
-        if (code == '\\') {
-            if (!read_escape(r, text + n, &length))
-                return false;
-        } else if (!plain) {
-            memcpy(text + n, from, length);
-        }
-        n += length;
-    }
-    r->at = end + 1;
-    return cr_tv_text(r->t, plain ? begin : text, n, CR_FROM_DATA, out);
-}
-
-static size_t skip_digits(const reader *r, size_t i)
-{
-    while (i < r->text.size && r->text.data[i] >= '0' && r->text.data[i] <= '9')
-        i++;
-    return i;
-}
-
-static bool read_number(reader *r, cr_tv *out)
-{
-    size_t begin = r->at, i = begin;
-    const char *s = r->text.data;
-    size_t n = r->text.size;
-    i += i < n && s[i] == '-';
-    size_t digits = i;
-    i = skip_digits(r, i);
-    bool ok = i > digits && (s[digits] != '0' || i == digits + 1), real = false;
-    if (ok && i < n && s[i] == '.') {
-        real = true;
-        ok = skip_digits(r, i + 1) > i + 1;
-        i = skip_digits(r, i + 1);
-    }
-    if (ok && i < n && (s[i] | 0x20) == 'e') {
-        real = true;
-        i++;
-        i += i < n && (s[i] == '-' || s[i] == '+');
-        ok = skip_digits(r, i) > i;
-        i = skip_digits(r, i);
-    }
-    cr_str text = { s + begin, i - begin };
-    double value;
-    int64_t integer;
-    if (!ok)
-        return fail_read(r, "expected a value");
-    if (real) {
-        if (!cr_parse_f64(text, &value))
-            return fail_read(r, "expected a number");
-        *out = cr_tv_float(value);
-    } else {
-        if (!cr_parse_i64(text, &integer))
-            return fail_read(r, "an integer is out of the range of 64 bits");
-        *out = cr_tv_int(integer);
-    }
-    r->at = i;
-    return true;
-}
-
-static bool read_value(reader *r, cr_tv *out);
-
-static bool read_array(reader *r, cr_tv *out)
+static bool to_list(cr_interp *t, const cr_json *from, const char *what, cr_tv *out)
 {
     cr_tvec vec = { 0 };
-    for (bool more = !take(r, ']'); more;) {
+    for (const cr_json *child = from->first; child != NULL; child = child->next) {
         cr_tv item;
-        if (!read_value(r, &item) || !cr_tvec_push(r->t, &vec, item))
+        if (!to_value(t, child, what, &item) || !cr_tvec_push(t, &vec, item))
             return false;
-        more = take(r, ',');
-        if (!more && !take(r, ']'))
-            return fail_read(r, "expected , or ]");
     }
-    return cr_tv_list(r->t, CR_TV_LIST, vec.items, vec.n, out);
+    return cr_tv_list(t, CR_TV_LIST, vec.items, vec.n, out);
 }
 
-static bool read_object(reader *r, cr_tv *out)
+static bool to_dict(cr_interp *t, const cr_json *from, const char *what, cr_tv *out)
 {
-    if (!cr_tv_dict(r->t, CR_TV_DICT, out))
+    if (!cr_tv_dict(t, CR_TV_DICT, out))
         return false;
-    for (bool more = !take(r, '}'); more;) {
+    for (const cr_json *child = from->first; child != NULL; child = child->next) {
         cr_tv key, value;
-        if (!read_string(r, &key))
+        if (!cr_tv_text(t, child->key.data, child->key.size, CR_FROM_DATA, &key) ||
+            !to_value(t, child, what, &value) || !cr_tdict_set(t, out->as.dict, key, value))
             return false;
-        if (!take(r, ':'))
-            return fail_read(r, "expected :");
-        if (!read_value(r, &value) || !cr_tdict_set(r->t, out->as.dict, key, value))
-            return false;
-        more = take(r, ',');
-        if (!more && !take(r, '}'))
-            return fail_read(r, "expected , or }");
     }
     return true;
 }
 
-static bool read_value(reader *r, cr_tv *out)
+static bool to_value(cr_interp *t, const cr_json *from, const char *what, cr_tv *out)
 {
-    static const struct {
-        const char *word;
-        cr_tv value;
-    } words[] = { { "true", { .kind = CR_TV_BOOL, .as.b = true } },
-                  { "false", { .kind = CR_TV_BOOL } },
-                  { "null", { .kind = CR_TV_NONE } } };
-    bool ok;
-    if (!cr_interp_work(r->t, CR_WORK_NODE / 8))
+    if (!cr_interp_work(t, CR_WORK_NODE / 8))
         return false;
-    skip_space(r);
-    char c = r->at < r->text.size ? r->text.data[r->at] : '\0';
-    if (c == '"')
-        return read_string(r, out);
-    if (c == '[' || c == '{') {
-        if (r->depth == CR_TEMPLATE_MAX_JSON)
-            return fail_read(r, "lists and objects are nested too deeply");
-        r->depth++;
-        r->at++;
-        ok = c == '[' ? read_array(r, out) : read_object(r, out);
-        r->depth--;
-        return ok;
+    switch (from->kind) {
+    case CR_JSON_NULL:
+        *out = (cr_tv){ .kind = CR_TV_NONE };
+        return true;
+    case CR_JSON_FALSE:
+    case CR_JSON_TRUE:
+        *out = (cr_tv){ .kind = CR_TV_BOOL, .as.b = from->kind == CR_JSON_TRUE };
+        return true;
+    case CR_JSON_NUMBER:
+        return to_number(t, from, what, out);
+    case CR_JSON_STRING:
+        return cr_tv_text(t, from->text.data, from->text.size, CR_FROM_DATA, out);
+    case CR_JSON_ARRAY:
+        return to_list(t, from, what, out);
+    default:
+        return to_dict(t, from, what, out);
     }
-    for (size_t i = 0; i < CR_COUNT(words); i++) {
-        size_t n = strlen(words[i].word);
-        if (r->text.size - r->at >= n && memcmp(r->text.data + r->at, words[i].word, n) == 0) {
-            r->at += n;
-            *out = words[i].value;
-            return true;
-        }
-    }
-    return read_number(r, out);
 }
 
-bool cr_json_read(cr_interp *t, cr_str text, const char *what, cr_tv *out)
+/* Of members of the same name the last counts, as for Python, which the templates were written for. */
+bool cr_tv_from_json(cr_interp *t, cr_str text, const char *what, cr_tv *out)
 {
-    reader r = { .t = t, .what = what, .text = text };
-    if (text.size > CR_TEMPLATE_MAX_INPUT)
-        return fail_read(&r, "the text is too long");
-    if (!read_value(&r, out))
-        return false;
-    skip_space(&r);
-    return r.at == text.size || fail_read(&r, "expected the end");
+    const cr_json_rules rules = {
+        .max_bytes = CR_TEMPLATE_MAX_INPUT,
+        .max_values = CR_MIN((t->max_memory - t->memory) / sizeof(cr_json), (size_t)1 << 30),
+        .max_depth = CR_TEMPLATE_MAX_JSON,
+        .allow_repeats = true,
+    };
+    const cr_json *tree;
+    cera_status status = cr_json_parse(text, what, &rules, &t->arena, &tree, t->err);
+    if (status == CERA_OK)
+        return to_value(t, tree, what, out);
+    if (status != CERA_E_NOMEM) {
+        status = CERA_E_ARG; /* it is an argument of the caller's */
+        if (t->err != NULL)
+            t->err->status = status;
+    }
+    if (t->status == CERA_OK)
+        t->status = status;
+    return false;
 }
 
 /* ---- writing ------------------------------------------------------------------------------- */
@@ -300,7 +149,7 @@ static bool write_float(cr_interp *t, double value, cr_tbuf *out)
     return cr_tbuf_text(t, out, text);
 }
 
-static bool new_line(cr_interp *t, const cr_json_style *style, int level, cr_tbuf *out)
+static bool new_line(cr_interp *t, const cr_tojson_style *style, int level, cr_tbuf *out)
 {
     if (style->indent.data == NULL)
         return true;
@@ -312,10 +161,10 @@ static bool new_line(cr_interp *t, const cr_json_style *style, int level, cr_tbu
     return true;
 }
 
-static bool write_value(cr_interp *t, const cr_tv *v, const cr_json_style *style, int level,
+static bool write_value(cr_interp *t, const cr_tv *v, const cr_tojson_style *style, int level,
                         cr_tbuf *out);
 
-static bool write_list(cr_interp *t, const cr_tlist *list, const cr_json_style *style, int level,
+static bool write_list(cr_interp *t, const cr_tlist *list, const cr_tojson_style *style, int level,
                        cr_tbuf *out)
 {
     if (list->n == 0)
@@ -330,7 +179,7 @@ static bool write_list(cr_interp *t, const cr_tlist *list, const cr_json_style *
     return new_line(t, style, level, out) && cr_tbuf_text(t, out, "]");
 }
 
-static bool write_key(cr_interp *t, const cr_tv *key, const cr_json_style *style, cr_tbuf *out)
+static bool write_key(cr_interp *t, const cr_tv *key, const cr_tojson_style *style, cr_tbuf *out)
 {
     if (key->kind == CR_TV_STRING)
         return write_string(t, key->as.s, style->ascii, out);
@@ -340,7 +189,7 @@ static bool write_key(cr_interp *t, const cr_tv *key, const cr_json_style *style
            cr_tbuf_text(t, out, "\"");
 }
 
-static bool write_dict(cr_interp *t, const cr_tdict *dict, const cr_json_style *style, int level,
+static bool write_dict(cr_interp *t, const cr_tdict *dict, const cr_tojson_style *style, int level,
                        cr_tbuf *out)
 {
     size_t n = dict->n;
@@ -368,7 +217,7 @@ static bool write_dict(cr_interp *t, const cr_tdict *dict, const cr_json_style *
     return new_line(t, style, level, out) && cr_tbuf_text(t, out, "}");
 }
 
-static bool write_value(cr_interp *t, const cr_tv *v, const cr_json_style *style, int level,
+static bool write_value(cr_interp *t, const cr_tv *v, const cr_tojson_style *style, int level,
                         cr_tbuf *out)
 {
     bool ok;
@@ -399,7 +248,7 @@ static bool write_value(cr_interp *t, const cr_tv *v, const cr_json_style *style
     }
 }
 
-bool cr_json_write(cr_interp *t, const cr_tv *v, const cr_json_style *style, cr_tbuf *out)
+bool cr_tv_to_json(cr_interp *t, const cr_tv *v, const cr_tojson_style *style, cr_tbuf *out)
 {
     return write_value(t, v, style, 0, out);
 }

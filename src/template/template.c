@@ -77,7 +77,7 @@ static bool parse_call(cr_interp *t, cr_tv *call, bool *changed)
         return true;
     cera_error *err = t->err;
     t->err = NULL;
-    bool ok = cr_json_read(t, cr_tstr_bytes(arguments->as.s), "arguments", &parsed);
+    bool ok = cr_tv_from_json(t, cr_tstr_bytes(arguments->as.s), "arguments", &parsed);
     t->err = err;
     if (t->status == CERA_E_ARG)
         t->status = CERA_OK; /* not JSON */
@@ -126,7 +126,7 @@ static bool give_all(cr_interp *t, const cr_template_input *input, bool parse_ar
         const cr_template_var *var = &input->vars[i];
         bool ok = var->is_text
                       ? cr_tv_text(t, var->value.data, var->value.size, CR_FROM_TEMPLATE, &value)
-                      : cr_json_read(t, var->value, var->name, &value);
+                      : cr_tv_from_json(t, var->value, var->name, &value);
         if (!ok)
             return false;
         if (parse_arguments && strcmp(var->name, "messages") == 0 &&
@@ -135,7 +135,7 @@ static bool give_all(cr_interp *t, const cr_template_input *input, bool parse_ar
         give(t, var->name, strlen(var->name), value);
     }
     if (input->extra.size > 0) {
-        if (!cr_json_read(t, input->extra, "extra variables", &value))
+        if (!cr_tv_from_json(t, input->extra, "extra variables", &value))
             return false;
         if (value.kind != CR_TV_DICT) {
             t->status = cr_fail(t->err, CERA_E_ARG, "extra variables: expected a JSON object");

@@ -345,13 +345,13 @@ bool cr_render_attr(cr_interp *t, const cr_tv *a, cr_str name, cr_tv *out);
 /* ---- JSON (json_text.c) ------------------------------------------------------------------ */
 
 /* Reads a JSON text; strings are data. what: the name in errors, which are CERA_E_ARG. */
-bool cr_json_read(cr_interp *t, cr_str text, const char *what, cr_tv *out);
+bool cr_tv_from_json(cr_interp *t, cr_str text, const char *what, cr_tv *out);
 
-typedef struct cr_json_style {
+typedef struct cr_tojson_style {
     cr_tstr indent; /* of one level; data NULL: all on one line */
     cr_tstr item_end, key_end;
     bool ascii, sort_keys;
-} cr_json_style;
-bool cr_json_write(cr_interp *t, const cr_tv *v, const cr_json_style *style, cr_tbuf *out);
+} cr_tojson_style;
+bool cr_tv_to_json(cr_interp *t, const cr_tv *v, const cr_tojson_style *style, cr_tbuf *out);
 
 #endif

@@ -93,7 +93,7 @@ static void wrong_headers_are_refused_by_name(void **state)
         { ENTRY("F99", "[4]", "[0,16]"), "known dtype" },
         { "{\"w\":3}", "known dtype" },
         { "[1]", "JSON object" },
-        { "{\"w\":{},\"w\":{}}", "duplicate" },
+        { "{\"w\":{},\"w\":{}}", "each key once" },
         { "{\"w\"", "line 1" },
     };
     for (size_t i = 0; i < CR_COUNT(cases); i++) {
