@@ -311,6 +311,9 @@ static cera_status write_file(job *j, const cr_file_type *type, const char *path
         status = cr_gguf_writer_data(&w, j->extra[i].values, j->extra[i].n * sizeof(float), err);
     for (size_t i = 0; i < j->n_items && status == CERA_OK; i++)
         status = write_item(j, &j->items[i], q, &w, err);
+    /* A source that changed under our hands may have been read half old, half new. */
+    for (size_t i = 0; i < j->n_shards && status == CERA_OK; i++)
+        status = cr_view_check_unchanged(&j->shards[i].view, j->shards[i].path, err);
     if (status == CERA_OK)
         status = cr_gguf_writer_commit(&w, err);
     cr_gguf_writer_done(&w);

@@ -40,7 +40,7 @@ cera_status cr_folder_json(cr_folder *folder, const char *name, bool required, c
     if (!required && cr_folder_lacks(folder, path))
         return CERA_OK;
     cr_view view;
-    CR_TRY(cr_view_open(&view, folder->host, path, rules.max_bytes, err));
+    CR_TRY(cr_view_open(&view, folder->host, path, rules.max_bytes, false, err));
     /* The tree points into its text, which so has to outlive the view. */
     cr_str text = { cr_arena_copy(&folder->arena, (const char *)view.bytes, view.n_bytes),
                     view.n_bytes };

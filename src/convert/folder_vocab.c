@@ -326,7 +326,7 @@ static cera_status put_template(vocab *v, cr_gguf_writer *w, cera_error *err)
         return cr_fail_nomem(err, 0, "a path");
     if (cr_folder_lacks(v->folder, path))
         return CERA_OK;
-    CR_TRY(cr_view_open(&view, v->folder->host, path, CR_GGUF_MAX_STRING, err));
+    CR_TRY(cr_view_open(&view, v->folder->host, path, CR_GGUF_MAX_STRING, false, err));
     if (view.n_bytes > 0)
         cr_gguf_put_str(w, "tokenizer.chat_template",
                         (cr_str){ (const char *)view.bytes, view.n_bytes });
@@ -388,7 +388,7 @@ cera_status cr_folder_put_vocab(cr_folder *folder, uint32_t n_vocab, bool no_spa
         return put_bpe_vocab(&v, n_vocab, w, err);
     }
     cr_view view;
-    CR_TRY(cr_view_open(&view, folder->host, v.path, MAX_MODEL, err));
+    CR_TRY(cr_view_open(&view, folder->host, v.path, MAX_MODEL, false, err));
     cera_status status = put_spm_vocab(&v, &view, n_vocab, no_space_prefix, w, err);
     cr_view_done(&view);
     return status;

@@ -123,6 +123,7 @@ cera_status cr_safetensors_parse(cr_safetensors *file, cr_arena *arena, const vo
     const uint8_t *p = bytes;
     file->tensors = NULL;
     file->n_tensors = 0;
+    file->path = path;
     if (n < 8)
         return cr_fail(err, CERA_E_FORMAT, "%s: expected at least 8 bytes, found %zu", path, n);
     uint64_t n_header = load_u64(p);
@@ -147,7 +148,7 @@ cera_status cr_safetensors_parse(cr_safetensors *file, cr_arena *arena, const vo
 cera_status cr_safetensors_open(cr_safetensors *file, cr_arena *arena, const char *path,
                                 cera_error *err)
 {
-    CR_TRY(cr_view_open(&file->view, arena->host, path, UINT64_MAX, err));
+    CR_TRY(cr_view_open(&file->view, arena->host, path, UINT64_MAX, false, err));
     cera_status status =
         cr_safetensors_parse(file, arena, file->view.bytes, file->view.n_bytes, path, err);
     if (status != CERA_OK)

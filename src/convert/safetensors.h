@@ -15,6 +15,7 @@
 
 typedef struct cr_safetensors {
     cr_view view;
+    const char *path;   /* as it was given */
     cr_tensor *tensors; /* [n_tensors], in the order of the header; of type F32, F16 or BF16 */
     size_t n_tensors;
 } cr_safetensors;

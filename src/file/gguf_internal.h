@@ -1,6 +1,6 @@
 /* What the parts of the GGUF reader share. Only file/gguf*.c include this.
  *
- *     gguf.c        opens the source, owns the memory, gives access
+ *     gguf.c        opens the source, gives access
  *     gguf_parse.c  the two walks over the header
  *     gguf_split.c  models in several files
  *     gguf_index.c  order: lookup by name, duplicates, overlap
@@ -9,6 +9,7 @@
 #define CR_GGUF_INTERNAL_H
 
 #include "file/gguf.h"
+#include "file/view.h"
 
 enum { CR_GGUF_N_VALUE_TYPES = CERA_VALUE_F64 + 1 };
 
@@ -31,15 +32,9 @@ typedef struct cr_gguf_item {
 struct cr_gguf {
     cr_host *host;
 
-    /* the bytes of the file */
-    const uint8_t *bytes;
-    size_t n_bytes;
-    uint8_t *owned;     /* the same bytes when they were read into memory, else NULL */
-    const void *mapped; /* the same bytes when they are mapped, else NULL */
-    void *os_file;      /* open while mapped, for check_unchanged */
-    cera_os_stat stat;  /* when it was mapped */
+    cr_view view; /* the bytes of the file */
 
-    /* what the header says; everything below points into `block` or `bytes` */
+    /* what the header says; everything below points into `block` or the bytes */
     uint32_t version;
     size_t alignment, data_offset;
     uint64_t n_params;

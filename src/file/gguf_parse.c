@@ -305,7 +305,7 @@ const char *cr_gguf_type_name(const cr_tensor *tensor)
 /* Turns the offset in the file into a place, and checks that the tensor is all there. */
 static cera_status place_tensor(const cr_gguf *file, cr_tensor *tensor, cera_error *err)
 {
-    uint64_t room = file->n_bytes - file->data_offset, offset = tensor->offset, size = 0;
+    uint64_t room = file->view.n_bytes - file->data_offset, offset = tensor->offset, size = 0;
 
     if (offset % file->alignment != 0)
         return cr_fail(
@@ -334,10 +334,10 @@ static cera_status place_tensor(const cr_gguf *file, cr_tensor *tensor, cera_err
                        "%s: offset %llu + size %llu is past the end of the file "
                        "(%zu bytes, tensor data from byte %zu)",
                        cr_gguf_show(tensor->name).text, (unsigned long long)offset,
-                       (unsigned long long)size, file->n_bytes, file->data_offset);
+                       (unsigned long long)size, file->view.n_bytes, file->data_offset);
     tensor->offset = file->data_offset + offset;
     tensor->size = (size_t)size;
-    tensor->data = size > 0 ? file->bytes + (size_t)tensor->offset : NULL;
+    tensor->data = size > 0 ? file->view.bytes + (size_t)tensor->offset : NULL;
     return CERA_OK;
 }
 
@@ -481,11 +481,11 @@ static cera_status fill(cr_gguf *file, walk *w, cr_gguf_item *scratch)
     CR_TRY(apply_keys(file, w->err));
 
     if (!cr_align_up(data_start, file->alignment, &file->data_offset) ||
-        (file->n_tensors > 0 && file->data_offset > file->n_bytes))
+        (file->n_tensors > 0 && file->data_offset > file->view.n_bytes))
         return cr_fail(w->err, CERA_E_FORMAT,
                        "byte %zu: the file ends before the tensor data, "
                        "expected at byte %zu",
-                       file->n_bytes, file->data_offset);
+                       file->view.n_bytes, file->data_offset);
     CR_TRY(fill_tensors(file, w));
     CR_TRY(cr_gguf_check_overlap(file, scratch, w->err));
     return cr_gguf_index_tensors(file, scratch, w->err);
@@ -493,7 +493,7 @@ static cera_status fill(cr_gguf *file, walk *w, cr_gguf_item *scratch)
 
 cera_status cr_gguf_parse(cr_gguf *file, cera_error *err)
 {
-    walk w = { .bytes = file->bytes, .size = file->n_bytes, .err = err };
+    walk w = { .bytes = file->view.bytes, .size = file->view.n_bytes, .err = err };
     CR_TRY(read_header(&w, file));
 
     for (size_t i = 0; i < file->n_keys; i++) {
