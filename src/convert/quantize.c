@@ -46,10 +46,12 @@ static cera_status plan(job *j, const cr_recipe *recipe, cera_error *err)
     return CERA_OK;
 }
 
-/* Keys that say how a file came to be and do not hold for the new one. */
+/* Keys that say how a file came to be and do not hold for the new one, which is one file whatever the
+ * source was. */
 static bool is_replaced(cr_str key)
 {
-    static const char *const names[] = { "general.quantization_version", "general.file_type" };
+    static const char *const names[] = { "general.quantization_version", "general.file_type",
+                                         "split.no", "split.count", "split.tensors.count" };
     for (size_t i = 0; i < CR_COUNT(names); i++)
         if (cr_str_is(key, names[i]))
             return true;
