@@ -41,7 +41,7 @@ static void library_says(void *ctx, int level, const char *text)
     if (level == 0)
         report_warning(text);
     else
-        report_note(2, "%s", text);
+        report_note(1, "%s", text);
 }
 
 void model_host(cera_host *host)

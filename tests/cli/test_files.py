@@ -62,6 +62,16 @@ class SplitTest(unittest.TestCase):
         self.assertIn("\nFiles: 3\n", cera("inspect", self.parts[0]).out)
         self.assertNotIn("\nFiles:", cera("inspect", TINY_FILE).out)
 
+    def test_quantize_writes_one_file(self):
+        """What comes of the parts is, to the byte, what comes of the whole."""
+        whole, joined = (os.path.join(self.folder, n) for n in ("whole.gguf", "joined.gguf"))
+        for source, target in (TINY_FILE, whole), (self.parts[1], joined):
+            result = cera("quantize", source, target, "F16", "--allow-requantize", "-q")
+            self.assertEqual((result.code, result.err), (0, ""))
+        self.assertNotIn("split.count", cera("inspect", joined, "--json").json["meta"])
+        with open(whole, "rb") as a, open(joined, "rb") as b:
+            self.assertEqual(a.read(), b.read())
+
     def test_folder_with_two_models(self):
         split(TINY_FILE, self.folder, 2, "other")
         result = cera("inspect", self.folder)
@@ -104,10 +114,12 @@ class LayoutTest(unittest.TestCase):
             model.tensors.append(gguf.Tensor("\u30c6\u30f3\u30bd\u30eb", [4], 0, bytes(16)))
             with open(path, "wb") as f:
                 f.write(model.write())
-            result = cera("logits", path, "-p", "Once upon a time", "-vv")
+            result = cera("logits", path, "-p", "Once upon a time", "-v")
             self.assertEqual(result.out, expected, result.err)
             self.assertIn("\u30c6\u30f3\u30bd\u30eb: the lfm2 architecture does not use this tensor",
                           result.err)
+            for more in ([], ["-q"]):
+                self.assertEqual(cera("logits", path, "-p", "x", *more).err, "")
             self.assertNotIn("does not use", cera("logits", TINY_FILE, "-p", "x", "-vv").err)
             shown = cera("inspect", path, "--json").json
             self.assertEqual((shown["meta"]["\u30ad\u30fc"], shown["meta"]["k.empty.8"]),
