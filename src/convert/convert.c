@@ -3,14 +3,18 @@
 #include "convert/hf_arch.h"
 #include "convert/safetensors.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { MAX_SHARDS = 4096 };
 
-/* A tensor of the new file. */
+/* A tensor of the new file, or one expert's part of it. */
 typedef struct item {
     cr_tensor tensor; /* by its new name; data as they lie in the source */
     cr_hf_change change;
+    int expert; /* -1: the whole tensor */
+    uint32_t
+        n_stack;  /* items from here on that are one tensor: 1, or its experts; 0: not the first */
     cr_type type; /* in the new file */
 } item;
 
@@ -89,11 +93,16 @@ static bool ends_in(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Vectors, norms and small convolutions are always F32; rows that no block divides are F16. */
+/* Vectors, norms, small convolutions and what chooses experts are always F32; rows that no block
+ * divides are F16. */
 static cr_type type_of(const job *j, const cr_tensor *t)
 {
-    if (t->n_dims < 2 || ends_in(t->name.data, "_norm.weight") ||
-        ends_in(t->name.data, "shortconv.conv.weight"))
+    static const char *const ends[] = { "_norm.weight", "shortconv.conv.weight",
+                                        "ffn_gate_inp.weight" };
+    bool is_f32 = t->n_dims < 2;
+    for (size_t i = 0; i < CR_COUNT(ends); i++)
+        is_f32 = is_f32 || ends_in(t->name.data, ends[i]);
+    if (is_f32)
         return CR_TYPE_F32;
     return t->shape[0] % (uint64_t)cr_type_get(j->base)->weights == 0 ? j->base : CR_TYPE_F16;
 }
@@ -109,6 +118,12 @@ static cera_status apply_shape(item *it, const cr_hf_heads *heads, cera_error *e
         t->shape[2] = 1;
         t->n_dims = 2;
     }
+    if (it->change == CR_HF_HALF_0 || it->change == CR_HF_HALF_1) {
+        if (t->n_dims < 2 || t->n_dims > 3 || t->shape[1] % 2 != 0)
+            return cr_fail(err, CERA_E_FORMAT, "%s: expected an even number of rows", t->name.data);
+        t->shape[1] /= 2;
+        t->size /= 2;
+    }
     if (it->change == CR_HF_PAIRS_Q || it->change == CR_HF_PAIRS_K) {
         uint64_t n_rows = t->shape[t->n_dims - 1];
         uint32_t n = it->change == CR_HF_PAIRS_Q ? heads->n_head : heads->n_head_kv;
@@ -120,22 +135,13 @@ static cera_status apply_shape(item *it, const cr_hf_heads *heads, cera_error *e
     return CERA_OK;
 }
 
-static cera_status add_item(job *j, const cr_tensor *source, bool tied, cera_error *err)
+static cera_status add_item(job *j, const cr_tensor *source, const cr_hf_target *target,
+                            cera_error *err)
 {
-    char name[128];
-    bool skip;
     item *it = &j->items[j->n_items];
-    if (!cr_hf_tensor_name(j->arch, source->name, name, sizeof name, &it->change, &skip))
-        return cr_fail(err, CERA_E_UNSUPPORTED, "%s: no such tensor is known for %s",
-                       source->name.data, cr_hf_name(j->arch));
-    /* A tied head may be stored all the same; the embedding stands for it. */
-    if (skip || (tied && strcmp(name, "output.weight") == 0))
-        return CERA_OK;
-    if (source->type == CR_TYPE_COUNT)
-        return cr_fail(err, CERA_E_UNSUPPORTED, "%s: expected F32, F16 or BF16", source->name.data);
-    it->tensor = *source;
-    size_t n = strlen(name);
-    it->tensor.name = (cr_str){ cr_arena_copy(&j->folder.arena, name, n), n };
+    size_t n = strlen(target->name);
+    *it = (item){ *source, target->change, target->expert, 1, j->base };
+    it->tensor.name = (cr_str){ cr_arena_copy(&j->folder.arena, target->name, n), n };
     if (it->tensor.name.data == NULL)
         return cr_fail_nomem(err, n, "the list of tensors");
     CR_TRY(apply_shape(it, &j->heads, err));
@@ -145,19 +151,64 @@ static cera_status add_item(job *j, const cr_tensor *source, bool tied, cera_err
     return CERA_OK;
 }
 
-static int by_name(const void *a, const void *b)
+static cera_status add_source(job *j, const cr_tensor *source, bool tied, cera_error *err)
 {
-    return strcmp(((const item *)a)->tensor.name.data, ((const item *)b)->tensor.name.data);
+    cr_hf_target targets[2];
+    int n = cr_hf_targets(j->arch, source->name, targets);
+    if (n == 0)
+        return cr_fail(err, CERA_E_UNSUPPORTED, "%s: no such tensor is known for %s",
+                       source->name.data, cr_hf_name(j->arch));
+    /* A tied head may be stored all the same; the embedding stands for it. */
+    if (targets[0].name[0] == '\0' || (tied && strcmp(targets[0].name, "output.weight") == 0))
+        return CERA_OK;
+    if (source->type == CR_TYPE_COUNT)
+        return cr_fail(err, CERA_E_UNSUPPORTED, "%s: expected F32, F16 or BF16", source->name.data);
+    for (int i = 0; i < n; i++)
+        CR_TRY(add_item(j, source, &targets[i], err));
+    return CERA_OK;
 }
 
-/* In the order of the names, so that two of the same name meet. */
+static int by_name(const void *a, const void *b)
+{
+    const item *x = a, *y = b;
+    int order = strcmp(x->tensor.name.data, y->tensor.name.data);
+    return order != 0 ? order : (x->expert > y->expert) - (x->expert < y->expert);
+}
+
+/* Whether `it` goes on with the stack that `first` begins, as its expert k. */
+static bool goes_on(const item *first, const item *it, uint32_t k)
+{
+    return first->expert == 0 && it->expert == (int)k && it->tensor.type == first->tensor.type &&
+           it->tensor.n_dims == 2 && first->tensor.n_dims == 2 &&
+           it->tensor.shape[0] == first->tensor.shape[0] &&
+           it->tensor.shape[1] == first->tensor.shape[1];
+}
+
+/* In the order of the names, so that two of the same name meet: the experts of a stack, or a fault. */
 static cera_status sort_items(job *j, cera_error *err)
 {
+    uint32_t n_expert = 0;
+    (void)(cr_json_u32(cr_json_get(j->folder.config, "num_local_experts"), &n_expert) ||
+           cr_json_u32(cr_json_get(j->folder.config, "num_experts"), &n_expert));
     qsort(j->items, j->n_items, sizeof *j->items, by_name);
-    for (size_t i = 1; i < j->n_items; i++)
-        if (by_name(&j->items[i - 1], &j->items[i]) == 0)
-            return cr_fail(err, CERA_E_FORMAT, "%s: two tensors of the folder would be %s",
-                           j->folder.path, j->items[i].tensor.name.data);
+    for (size_t i = 0; i < j->n_items; i += j->items[i].n_stack) {
+        item *first = &j->items[i];
+        size_t k = 1;
+        for (; i + k < j->n_items && cr_str_same(first->tensor.name, first[k].tensor.name); k++) {
+            if (first->expert < 0)
+                return cr_fail(err, CERA_E_FORMAT, "%s: two tensors of the folder would be %s",
+                               j->folder.path, first->tensor.name.data);
+            if (!goes_on(first, &first[k], (uint32_t)k))
+                break;
+            first[k].n_stack = 0;
+        }
+        if (first->expert >= 0 && (first->expert > 0 || k != n_expert))
+            return cr_fail(err, CERA_E_FORMAT,
+                           "%s: %s: expected %u experts of one shape and type, numbered from 0; "
+                           "found %zu",
+                           j->folder.path, first->tensor.name.data, n_expert, k);
+        first->n_stack = (uint32_t)k;
+    }
     return CERA_OK;
 }
 
@@ -166,13 +217,14 @@ static cera_status list_items(job *j, cera_error *err)
     size_t room = 0;
     for (size_t s = 0; s < j->n_shards; s++)
         room += j->shards[s].n_tensors;
+    room *= 2; /* halves */
     j->items = cr_arena_array(&j->folder.arena, room + 1, sizeof *j->items);
     if (j->items == NULL)
         return cr_fail_nomem(err, room * sizeof *j->items, "the list of tensors");
     bool tied = cr_json_bool(cr_json_get(j->folder.config, "tie_word_embeddings"), false);
     for (size_t s = 0; s < j->n_shards; s++)
         for (size_t i = 0; i < j->shards[s].n_tensors; i++)
-            CR_TRY(add_item(j, &j->shards[s].tensors[i], tied, err));
+            CR_TRY(add_source(j, &j->shards[s].tensors[i], tied, err));
     if (j->n_items == 0)
         return cr_fail(err, CERA_E_FORMAT, "%s: it has no tensors", j->folder.path);
     return sort_items(j, err);
@@ -206,7 +258,7 @@ static cera_status change_values(job *j, const item *it, cr_tensor *out, void **
     *out = it->tensor;
     *buffer = NULL;
     *n_buffer = 0;
-    if (it->change == CR_HF_AS_IS || it->change == CR_HF_SQUEEZE)
+    if (it->change != CR_HF_PAIRS_Q && it->change != CR_HF_PAIRS_K && it->change != CR_HF_PLUS_ONE)
         return CERA_OK;
     size_t n = it->tensor.size / (size_t)cr_type_get(it->tensor.type)->block_bytes;
     *n_buffer = it->change == CR_HF_PLUS_ONE ? n * sizeof(float) : it->tensor.size;
@@ -237,9 +289,24 @@ static cera_status step(void *ctx, uint64_t n_bytes, cera_error *err)
     return CERA_OK;
 }
 
+/* Half of the rows of each expert, or of the one matrix. */
+static cera_status write_half(job *j, const item *it, cr_requant *q, cr_gguf_writer *w,
+                              cera_error *err)
+{
+    cr_tensor piece = it->tensor;
+    size_t n = piece.n_dims > 2 ? (size_t)piece.shape[2] : 1;
+    piece.size /= n;
+    piece.data += it->change == CR_HF_HALF_1 ? piece.size : 0;
+    for (size_t i = 0; i < n; i++, piece.data += 2 * piece.size)
+        CR_TRY(cr_requant_tensor(q, &piece, it->type, w, step, j, err));
+    return CERA_OK;
+}
+
 static cera_status write_item(job *j, const item *it, cr_requant *q, cr_gguf_writer *w,
                               cera_error *err)
 {
+    if (it->change == CR_HF_HALF_0 || it->change == CR_HF_HALF_1)
+        return write_half(j, it, q, w, err);
     cr_tensor changed;
     void *buffer;
     size_t n_buffer;
@@ -264,12 +331,79 @@ static cr_str name_of(const char *path)
     return (cr_str){ path + begin, end - begin };
 }
 
+/* "8x7B", "135M": what one expert and what all share has, in two digits or more. */
+static void put_size_label(const job *j, cr_gguf_writer *w)
+{
+    static const struct {
+        double above, unit;
+        char suffix;
+    } scales[] = { { 1e12, 1e12, 'T' }, { 1e9, 1e9, 'B' }, { 1e6, 1e6, 'M' }, { -1, 1e3, 'K' } };
+    double n_params = 0;
+    uint64_t sum = 0, n_stacks = 0;
+    for (size_t i = 0; i < j->n_extra; i++)
+        n_params += (double)j->extra[i].n;
+    for (size_t i = 0; i < j->n_items; i++) {
+        const cr_tensor *t = &j->items[i].tensor;
+        uint64_t n = t->size / (size_t)cr_type_get(t->type)->block_bytes;
+        bool is_stack = strstr(t->name.data, "_exps.") != NULL;
+        uint64_t n_expert = is_stack && t->n_dims > 2 ? t->shape[2] : 1;
+        if (is_stack && j->items[i].n_stack > 0) {
+            sum += t->n_dims > 2 ? n_expert : j->items[i].n_stack;
+            n_stacks++;
+        }
+        n_params += j->items[i].n_stack > 0 ? (double)(n / n_expert) : 0;
+    }
+    size_t k = 0;
+    while (n_params <= scales[k].above)
+        k++;
+    double size = n_params / scales[k].unit;
+    char label[64], experts[24] = "";
+    if (n_stacks > 0)
+        snprintf(experts, sizeof experts, "%llux", (unsigned long long)(sum / n_stacks));
+    int digits = size <= 0.5 ? 2 : size < 9.5 ? 1 : 0;
+    snprintf(label, sizeof label, "%s%.*f%c", experts, digits, size, scales[k].suffix);
+    cr_gguf_put_str(w, "general.size_label", cr_str_from(label));
+}
+
+/* What generation_config.json recommends. */
+static cera_status put_sampling(job *j, cr_gguf_writer *w, cera_error *err)
+{
+    static const struct {
+        const char *hf, *gguf;
+        cera_value_type type;
+    } members[] = {
+        { "top_k", "general.sampling.top_k", CERA_VALUE_I32 },
+        { "top_p", "general.sampling.top_p", CERA_VALUE_F32 },
+        { "min_p", "general.sampling.min_p", CERA_VALUE_F32 },
+        { "temperature", "general.sampling.temp", CERA_VALUE_F32 },
+        { "repetition_penalty", "general.sampling.penalty_repeat", CERA_VALUE_F32 },
+    };
+    const cr_json *config;
+    CR_TRY(cr_folder_json(&j->folder, "generation_config.json", false, &config, err));
+    for (size_t i = 0; i < CR_COUNT(members); i++) {
+        const cr_json *member = cr_json_get(config, members[i].hf);
+        cera_value value = { .type = members[i].type };
+        bool is_integer = members[i].type == CERA_VALUE_I32;
+        float number = 0;
+        bool is_good = is_integer ? cr_json_i64(member, &value.as.i) && value.as.i >= INT32_MIN &&
+                                        value.as.i <= INT32_MAX
+                                  : cr_json_f32(member, &number);
+        if (!is_integer)
+            value.as.f = (double)number;
+        if (is_good)
+            cr_gguf_put(w, cr_str_from(members[i].gguf), &value);
+    }
+    return CERA_OK;
+}
+
 static cera_status announce(job *j, const cr_file_type *type, cr_gguf_writer *w, cera_error *err)
 {
     enum { QUANTIZATION_VERSION = 2 };
     cr_gguf_put_str(w, "general.architecture", cr_str_from(cr_hf_name(j->arch)));
     cr_gguf_put_str(w, "general.type", cr_str_from("model"));
     cr_gguf_put_str(w, "general.name", name_of(j->folder.path));
+    put_size_label(j, w);
+    CR_TRY(put_sampling(j, w, err));
     uint32_t id, n_vocab = 0;
     if (cr_gguf_quant_id(type->name, &id))
         cr_gguf_put_u32(w, "general.file_type", id);
@@ -283,16 +417,21 @@ static cera_status announce(job *j, const cr_file_type *type, cr_gguf_writer *w,
         cr_gguf_put_tensor(w, cr_str_from(j->extra[i].name), CR_TYPE_F32, 1,
                            (uint64_t[]){ j->extra[i].n });
     for (size_t i = 0; i < j->n_items; i++) {
-        const cr_tensor *t = &j->items[i].tensor;
-        cr_gguf_put_tensor(w, t->name, j->items[i].type, t->n_dims, t->shape);
-        const cr_type_info *to = cr_type_get(j->items[i].type);
-        j->summary.bytes_after +=
-            cr_type_bytes(to, t->size / (size_t)cr_type_get(t->type)->block_bytes);
-        j->summary.n_quantized += j->items[i].type != t->type;
-        j->summary.n_fallback +=
-            t->n_dims > 1 && j->items[i].type == CR_TYPE_F16 && j->base != CR_TYPE_F16;
+        const item *it = &j->items[i];
+        const cr_tensor *t = &it->tensor;
+        j->summary.bytes_after += cr_type_bytes(
+            cr_type_get(it->type), t->size / (size_t)cr_type_get(t->type)->block_bytes);
+        if (it->n_stack == 0)
+            continue;
+        uint64_t shape[4] = { t->shape[0], t->shape[1], t->shape[2], t->shape[3] };
+        if (it->expert >= 0)
+            shape[2] = it->n_stack;
+        cr_gguf_put_tensor(w, t->name, it->type, it->expert >= 0 ? 3 : t->n_dims, shape);
+        j->summary.n_tensors++;
+        j->summary.n_quantized += it->type != t->type;
+        j->summary.n_fallback += t->n_dims > 1 && it->type == CR_TYPE_F16 && j->base != CR_TYPE_F16;
     }
-    j->summary.n_tensors = j->n_items + j->n_extra;
+    j->summary.n_tensors += j->n_extra;
     j->summary.bytes_before = j->total;
     return CERA_OK;
 }

@@ -16,6 +16,7 @@ enum {
     USUAL_BASE = 128, /* rotates with the usual base and has no key for it */
     LOCAL_BASE = 256, /* has a base of its own for layers with a window */
     LONG_ROPE = 512,  /* has factors for long and for short texts */
+    SIGMOID = 1024,   /* routes by sigmoids; the others by a softmax */
 };
 
 struct cr_hf_arch {
@@ -26,15 +27,20 @@ struct cr_hf_arch {
 static const cr_hf_arch archs[] = {
     { "LlamaForCausalLM", "llama", PAIRS | DIMENSIONS | VOCAB_SIZE },
     { "MistralForCausalLM", "llama", PAIRS | DIMENSIONS | VOCAB_SIZE },
+    { "MixtralForCausalLM", "llama", PAIRS | DIMENSIONS | VOCAB_SIZE },
     { "SmolLM3ForCausalLM", "smollm3", PAIRS | DIMENSIONS | VOCAB_SIZE },
     { "GraniteForCausalLM", "granite", PAIRS | DIMENSIONS | VOCAB_SIZE },
+    { "GraniteMoeForCausalLM", "granitemoe", PAIRS | DIMENSIONS | VOCAB_SIZE },
+    { "GraniteMoeSharedForCausalLM", "granitemoe", PAIRS | DIMENSIONS | VOCAB_SIZE },
     { "Qwen2ForCausalLM", "qwen2", 0 },
     { "Qwen3ForCausalLM", "qwen3", 0 },
+    { "Qwen3MoeForCausalLM", "qwen3moe", 0 },
     { "Olmo2ForCausalLM", "olmo2", POST_NORMS },
     { "Phi3ForCausalLM", "phi3", DIMENSIONS | LONG_ROPE },
     { "Gemma2ForCausalLM", "gemma2", PLUS_ONE | POST_NORMS | NO_PREFIX | HEAD_SIZE | USUAL_BASE },
     { "Gemma3ForCausalLM", "gemma3", PLUS_ONE | POST_NORMS | NO_PREFIX | HEAD_SIZE | LOCAL_BASE },
     { "Lfm2ForCausalLM", "lfm2", VOCAB_SIZE },
+    { "Lfm2MoeForCausalLM", "lfm2moe", VOCAB_SIZE | SIGMOID },
 };
 
 const cr_hf_arch *cr_hf_find(cr_str name)
@@ -67,7 +73,7 @@ static const struct {
     { "lm_head", "output" },
 };
 
-/* Names behind "model.layers.N."; where two rows have the same name, the one with POST_NORMS is for
+/* Names behind "model.layers.N.", * the number of an expert. Halves come in twos; where two other rows have the same name, the one with POST_NORMS is for
  * architectures that have that flag. */
 static const struct {
     const char *hf, *gguf;
@@ -100,6 +106,26 @@ static const struct {
     { "feed_forward.w1", "ffn_gate", 0, CR_HF_AS_IS },
     { "feed_forward.w2", "ffn_down", 0, CR_HF_AS_IS },
     { "feed_forward.w3", "ffn_up", 0, CR_HF_AS_IS },
+    { "mlp.gate", "ffn_gate_inp", 0, CR_HF_AS_IS },
+    { "mlp.experts.*.gate_proj", "ffn_gate_exps", 0, CR_HF_AS_IS },
+    { "mlp.experts.*.up_proj", "ffn_up_exps", 0, CR_HF_AS_IS },
+    { "mlp.experts.*.down_proj", "ffn_down_exps", 0, CR_HF_AS_IS },
+    { "block_sparse_moe.gate", "ffn_gate_inp", 0, CR_HF_AS_IS },
+    { "block_sparse_moe.experts.*.w1", "ffn_gate_exps", 0, CR_HF_AS_IS },
+    { "block_sparse_moe.experts.*.w2", "ffn_down_exps", 0, CR_HF_AS_IS },
+    { "block_sparse_moe.experts.*.w3", "ffn_up_exps", 0, CR_HF_AS_IS },
+    { "block_sparse_moe.router.layer", "ffn_gate_inp", 0, CR_HF_AS_IS },
+    { "block_sparse_moe.input_linear", "ffn_gate_exps", 0, CR_HF_HALF_0 },
+    { "block_sparse_moe.input_linear", "ffn_up_exps", 0, CR_HF_HALF_1 },
+    { "block_sparse_moe.output_linear", "ffn_down_exps", 0, CR_HF_AS_IS },
+    { "shared_mlp.input_linear", "ffn_gate_shexp", 0, CR_HF_HALF_0 },
+    { "shared_mlp.input_linear", "ffn_up_shexp", 0, CR_HF_HALF_1 },
+    { "shared_mlp.output_linear", "ffn_down_shexp", 0, CR_HF_AS_IS },
+    { "feed_forward.gate", "ffn_gate_inp", 0, CR_HF_AS_IS },
+    { "feed_forward.expert_bias", "exp_probs_b", 0, CR_HF_AS_IS },
+    { "feed_forward.experts.*.w1", "ffn_gate_exps", 0, CR_HF_AS_IS },
+    { "feed_forward.experts.*.w2", "ffn_down_exps", 0, CR_HF_AS_IS },
+    { "feed_forward.experts.*.w3", "ffn_up_exps", 0, CR_HF_AS_IS },
     { "conv.conv", "shortconv.conv", 0, CR_HF_SQUEEZE },
     { "conv.in_proj", "shortconv.in_proj", 0, CR_HF_AS_IS },
     { "conv.out_proj", "shortconv.out_proj", 0, CR_HF_AS_IS },
@@ -111,53 +137,81 @@ static bool has_end(cr_str text, const char *end)
     return text.size >= n && memcmp(text.data + text.size - n, end, n) == 0;
 }
 
-/* Cuts "model.layers.N." off; false when the name has no such beginning. */
-static bool cut_layer(cr_str *name, unsigned *layer)
+/* Takes digits off the front of a text; false when there are none, or too many. */
+static bool cut_number(cr_str *text, int *number)
 {
-    static const char begin[] = "model.layers.";
-    size_t at = sizeof begin - 1, digits = 0;
-    *layer = 0;
-    if (name->size < at || memcmp(name->data, begin, at) != 0)
+    size_t n = 0;
+    *number = 0;
+    for (; n < text->size && n < 6 && text->data[n] >= '0' && text->data[n] <= '9'; n++)
+        *number = *number * 10 + (text->data[n] - '0');
+    *text = (cr_str){ text->data + n, text->size - n };
+    return n > 0;
+}
+
+/* Takes a text off the front of another. */
+static bool cut(cr_str *text, cr_str begin)
+{
+    if (text->size < begin.size || memcmp(text->data, begin.data, begin.size) != 0)
         return false;
-    for (; at < name->size && digits < 6 && name->data[at] >= '0' && name->data[at] <= '9'; at++) {
-        *layer = *layer * 10 + (unsigned)(name->data[at] - '0');
-        digits++;
-    }
-    if (digits == 0 || at >= name->size || name->data[at] != '.')
-        return false;
-    *name = (cr_str){ name->data + at + 1, name->size - at - 1 };
+    *text = (cr_str){ text->data + begin.size, text->size - begin.size };
     return true;
 }
 
-bool cr_hf_tensor_name(const cr_hf_arch *arch, cr_str name, char *out, size_t room,
-                       cr_hf_change *change, bool *skip)
+/* Whether this is a name of the table; *expert: the number that stands for its *, -1 without one. */
+static bool is_name(cr_str text, const char *name, int *expert)
+{
+    const char *star = strchr(name, '*');
+    *expert = -1;
+    if (star == NULL)
+        return cr_str_is(text, name);
+    return cut(&text, (cr_str){ name, (size_t)(star - name) }) && cut_number(&text, expert) &&
+           cr_str_is(text, star + 1);
+}
+
+/* Whether the architecture has this row for a name. */
+static bool is_row(const cr_hf_arch *arch, size_t i, cr_str stem, int *expert)
+{
+    int needs = layer_names[i].needs;
+    return (arch->flags & needs) == needs && is_name(stem, layer_names[i].hf, expert);
+}
+
+int cr_hf_targets(const cr_hf_arch *arch, cr_str name, cr_hf_target out[2])
 {
     /* Tables of the rotation that old programs stored. */
-    *skip = has_end(name, ".rotary_emb.inv_freq");
-    if (*skip)
-        return true;
-    const char *suffix = has_end(name, ".bias") ? "bias" : "weight";
-    if (!has_end(name, ".bias") && !has_end(name, ".weight"))
-        return false;
-    cr_str stem = { name.data, name.size - strlen(suffix) - 1 };
-    bool is_norm = has_end(stem, "norm");
-    *change = is_norm && (arch->flags & PLUS_ONE) != 0 ? CR_HF_PLUS_ONE : CR_HF_AS_IS;
-    unsigned layer;
-    if (!cut_layer(&stem, &layer)) {
+    out[0] = (cr_hf_target){ .expert = -1 };
+    if (has_end(name, ".rotary_emb.inv_freq"))
+        return 1;
+    const char *suffix =
+        has_end(name, ".bias") || has_end(name, ".expert_bias") ? "bias" : "weight";
+    bool is_bare = has_end(name, ".expert_bias");
+    if (!is_bare && !has_end(name, ".bias") && !has_end(name, ".weight"))
+        return 0;
+    cr_str stem = { name.data, name.size - (is_bare ? 0 : strlen(suffix) + 1) };
+    bool plus_one = has_end(stem, "norm") && (arch->flags & PLUS_ONE) != 0;
+    out[0].change = plus_one ? CR_HF_PLUS_ONE : CR_HF_AS_IS;
+    int layer, n = 0;
+    if (!cut(&stem, cr_str_from("model.layers."))) {
         for (size_t i = 0; i < CR_COUNT(global_names); i++)
             if (cr_str_is(stem, global_names[i].hf))
-                return snprintf(out, room, "%s.%s", global_names[i].gguf, suffix) < (int)room;
-        return false;
+                return snprintf(out[0].name, sizeof out[0].name, "%s.%s", global_names[i].gguf,
+                                suffix) > 0;
+        return 0;
     }
-    for (size_t i = 0; i < CR_COUNT(layer_names); i++) {
-        int needs = layer_names[i].needs;
-        if ((arch->flags & needs) != needs || !cr_str_is(stem, layer_names[i].hf))
+    if (!cut_number(&stem, &layer) || !cut(&stem, cr_str_from(".")))
+        return 0;
+    for (size_t i = 0; i < CR_COUNT(layer_names) && n < 2; i++) {
+        int expert;
+        cr_hf_change change = layer_names[i].change;
+        if (!is_row(arch, i, stem, &expert) || (n == 1 && change != CR_HF_HALF_1))
             continue;
-        if (layer_names[i].change != CR_HF_AS_IS)
-            *change = layer_names[i].change;
-        return snprintf(out, room, "blk.%u.%s.%s", layer, layer_names[i].gguf, suffix) < (int)room;
+        if (change == CR_HF_AS_IS && plus_one)
+            change = CR_HF_PLUS_ONE;
+        out[n] = (cr_hf_target){ .change = change, .expert = expert };
+        snprintf(out[n].name, sizeof out[n].name, "blk.%d.%s.%s", layer, layer_names[i].gguf,
+                 suffix);
+        n++;
     }
-    return false;
+    return n;
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -169,20 +223,26 @@ typedef enum kind { U32, F32 } kind;
 static const struct {
     const char *hf, *gguf;
     kind kind;
-    const char *only; /* the architecture; NULL: all */
+    const char *only; /* architectures; NULL: all */
     bool required;
 } members[] = {
     { "num_hidden_layers", "block_count", U32, NULL, true },
     { "max_position_embeddings", "context_length", U32, NULL, true },
     { "hidden_size", "embedding_length", U32, NULL, true },
     { "num_attention_heads", "attention.head_count", U32, NULL, true },
-    { "norm_eps", "attention.layer_norm_rms_epsilon", F32, "lfm2", true },
+    { "norm_eps", "attention.layer_norm_rms_epsilon", F32, "lfm2 lfm2moe", true },
     { "rms_norm_eps", "attention.layer_norm_rms_epsilon", F32, NULL, false },
-    { "conv_L_cache", "shortconv.l_cache", U32, "lfm2", true },
-    { "attention_multiplier", "attention.scale", F32, "granite", true },
-    { "embedding_multiplier", "embedding_scale", F32, "granite", true },
-    { "residual_multiplier", "residual_scale", F32, "granite", true },
-    { "logits_scaling", "logit_scale", F32, "granite", true },
+    { "conv_L_cache", "shortconv.l_cache", U32, "lfm2 lfm2moe", true },
+    { "attention_multiplier", "attention.scale", F32, "granite granitemoe", true },
+    { "embedding_multiplier", "embedding_scale", F32, "granite granitemoe", true },
+    { "residual_multiplier", "residual_scale", F32, "granite granitemoe", true },
+    { "logits_scaling", "logit_scale", F32, "granite granitemoe", true },
+    { "num_local_experts", "expert_count", U32, NULL, false },
+    { "num_experts", "expert_count", U32, NULL, false },
+    { "num_experts_per_tok", "expert_used_count", U32, NULL, false },
+    { "moe_intermediate_size", "expert_feed_forward_length", U32, "qwen3moe lfm2moe", true },
+    { "num_dense_layers", "leading_dense_block_count", U32, "lfm2moe", true },
+    { "shared_intermediate_size", "expert_shared_feed_forward_length", U32, "granitemoe", false },
     { "sliding_window", "attention.sliding_window", U32, "phi3", false },
     { "sliding_window", "attention.sliding_window", U32, "gemma2", true },
     { "sliding_window", "attention.sliding_window", U32, "gemma3", true },
@@ -225,6 +285,16 @@ static cera_status need_u32(const cr_json *config, const char *member, uint32_t 
                                                                      : is_missing(member, err);
 }
 
+/* Whether a word is among words with blanks between them. */
+static bool is_among(const char *word, const char *words)
+{
+    size_t n = strlen(word);
+    for (const char *at = strstr(words, word); at != NULL; at = strstr(at + 1, word))
+        if ((at == words || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0'))
+            return true;
+    return false;
+}
+
 static bool is_put(size_t i, const bool *put)
 {
     for (size_t k = 0; k < i; k++)
@@ -238,7 +308,7 @@ static cera_status put_members(const cr_hf_arch *arch, const cr_json *config, cr
 {
     bool put[CR_COUNT(members)] = { false };
     for (size_t i = 0; i < CR_COUNT(members); i++) {
-        bool is_meant = members[i].only == NULL || strcmp(members[i].only, arch->gguf) == 0;
+        bool is_meant = members[i].only == NULL || is_among(arch->gguf, members[i].only);
         if (!is_meant || is_put(i, put))
             continue;
         uint32_t u;
@@ -290,6 +360,16 @@ static uint32_t original_context(const cr_json *config, const rope *r, uint32_t 
     return n;
 }
 
+/* Of YaRN; the others have usual values. */
+static const struct {
+    const char *hf, *gguf;
+} yarn_members[] = {
+    { "extrapolation_factor", "rope.scaling.yarn_ext_factor" },
+    { "attention_factor", "rope.scaling.yarn_attn_factor" },
+    { "beta_fast", "rope.scaling.yarn_beta_fast" },
+    { "beta_slow", "rope.scaling.yarn_beta_slow" },
+};
+
 static cera_status put_rope(const cr_hf_arch *arch, const cr_json *config, cr_gguf_writer *w,
                             cera_error *err)
 {
@@ -307,6 +387,9 @@ static cera_status put_rope(const cr_hf_arch *arch, const cr_json *config, cr_gg
         cr_gguf_put_str(w, key_of(arch, "rope.scaling.type").text, r.type);
         put_f32(arch, w, "rope.scaling.factor", factor);
     }
+    for (size_t i = 0; yarn && i < CR_COUNT(yarn_members); i++)
+        if (cr_json_f32(cr_json_get(r.scaling, yarn_members[i].hf), &factor))
+            put_f32(arch, w, yarn_members[i].gguf, factor);
     uint32_t original = original_context(config, &r, 0);
     if (yarn && original > 0)
         put_u32(arch, w, "rope.scaling.original_context_length", original);
@@ -387,6 +470,7 @@ static cera_status put_phi3(const cr_hf_arch *arch, const cr_json *config, cr_gg
 cera_status cr_hf_put_keys(const cr_hf_arch *arch, const cr_folder *folder, cr_gguf_writer *w,
                            cera_error *err)
 {
+    enum { GATING_SIGMOID = 2 };
     const cr_json *config = folder->config;
     CR_TRY(put_members(arch, config, w, err));
     CR_TRY(put_rope(arch, config, w, err));
@@ -402,6 +486,8 @@ cera_status cr_hf_put_keys(const cr_hf_arch *arch, const cr_folder *folder, cr_g
     }
     if ((arch->flags & DIMENSIONS) != 0)
         put_u32(arch, w, "rope.dimension_count", rotated(config, head_size));
+    if ((arch->flags & SIGMOID) != 0)
+        put_u32(arch, w, "expert_gating_func", GATING_SIGMOID);
     if ((arch->flags & VOCAB_SIZE) != 0) {
         CR_TRY(need_u32(config, "vocab_size", &n_vocab, err));
         put_u32(arch, w, "vocab_size", n_vocab);

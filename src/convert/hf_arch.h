@@ -11,6 +11,8 @@ typedef enum cr_hf_change {
     CR_HF_PAIRS_K,
     CR_HF_PLUS_ONE, /* norms that scale by 1 + weight */
     CR_HF_SQUEEZE,  /* [n][1][k] -> [n][k] */
+    CR_HF_HALF_0,   /* the first half of the rows: [2 n][k] -> [n][k], of every expert */
+    CR_HF_HALF_1,
 } cr_hf_change;
 
 typedef struct cr_hf_arch cr_hf_arch;
@@ -26,10 +28,14 @@ bool cr_hf_no_space_prefix(const cr_hf_arch *arch);
 cera_status cr_hf_put_keys(const cr_hf_arch *arch, const cr_folder *folder, cr_gguf_writer *w,
                            cera_error *err);
 
-/* GGUF's name for a tensor, into out[room]; false when it is not known. *change: see above.
- * *skip: the tensor has no place in a GGUF file. */
-bool cr_hf_tensor_name(const cr_hf_arch *arch, cr_str name, char *out, size_t room,
-                       cr_hf_change *change, bool *skip);
+/* What becomes of a tensor. */
+typedef struct cr_hf_target {
+    char name[128]; /* GGUF's; "" when the tensor has no place in a GGUF file */
+    cr_hf_change change;
+    int expert; /* it is this one's part of a stack of that name; -1: it is all of it */
+} cr_hf_target;
+/* How many targets a tensor has, at most 2; 0 when it is not known. */
+int cr_hf_targets(const cr_hf_arch *arch, cr_str name, cr_hf_target out[2]);
 
 /* A tensor that is computed from config.json: the factors of scaled rotations. */
 enum { CR_HF_MAX_EXTRA = 2, CR_HF_MAX_FACTORS = 1024 };

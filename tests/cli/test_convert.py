@@ -155,6 +155,87 @@ class Convert(unittest.TestCase):
         ids = cera("tokenize", self.out, "-t", text, "--no-bos").out
         self.assertEqual(ids, cera("tokenize", "builtin:tiny", "-t", text, "--no-bos").out)
 
+    def mixtral(self, n_expert=3):
+        tensors = {k: v for k, v in llama().items() if "mlp" not in k}
+        moe = "model.layers.0.block_sparse_moe."
+        tensors[moe + "gate.weight"] = ("BF16", [n_expert, N_EMBD], counting(n_expert * N_EMBD))
+        # The last expert first: what counts is the number in the name.
+        for x in reversed(range(n_expert)):
+            for w, shape in ("w1", [N_FF, N_EMBD]), ("w2", [N_EMBD, N_FF]), ("w3", [N_FF, N_EMBD]):
+                tensors["%sexperts.%d.%s.weight" % (moe, x, w)] = (
+                    "BF16", shape, counting(N_FF * N_EMBD, 7 * x + int(w[1])))
+        return tensors
+
+    def test_experts_are_stacked(self):
+        tensors = self.mixtral()
+        config = {"num_local_experts": 3, "num_experts_per_tok": 2}
+        Folder(self.path, "MixtralForCausalLM", tensors, config)
+        info = self.convert("F32")
+        shapes = {t["name"]: t["shape"] for t in info["tensors"]}
+        for name, w, shape in [("gate", "w1", [N_EMBD, N_FF]), ("up", "w3", [N_EMBD, N_FF]),
+                               ("down", "w2", [N_FF, N_EMBD])]:
+            name = "blk.0.ffn_%s_exps.weight" % name
+            self.assertEqual(shapes[name], shape + [3])
+            part = "model.layers.0.block_sparse_moe.experts.%d." + w + ".weight"
+            self.assertEqual(self.values(info, name),
+                             sum((tensors[part % x][2] for x in range(3)), []))
+        for key, value in {"llama.expert_count": 3, "llama.expert_used_count": 2,
+                           "general.size_label": "3x8.7K"}.items():
+            self.assertEqual(info["meta"].get(key), value, key)
+        self.assertEqual(cera("logits", self.out, "-p", "Hello", "--json").code, 0)
+        # What chooses experts stays exact.
+        info = self.convert("F16")
+        types = {t["name"]: t["type"] for t in info["tensors"]}
+        self.assertEqual((types["blk.0.ffn_gate_inp.weight"], types["blk.0.ffn_up_exps.weight"]),
+                         ("F32", "F16"))
+        for change in ("missing", "beyond", "shape", "type"):
+            wrong, name = dict(tensors), "model.layers.0.block_sparse_moe.experts.%d.w2.weight"
+            dtype, shape, values = wrong.pop(name % 1)
+            if change == "beyond":
+                wrong[name % 3] = (dtype, shape, values)
+            elif change == "shape":
+                wrong[name % 1] = (dtype, shape[::-1], values)
+            elif change == "type":
+                wrong[name % 1] = ("F32", shape, values)
+            Folder(self.path, "MixtralForCausalLM", wrong, config)
+            result = cera("convert", self.path, self.out, "F32")
+            self.assertEqual(result.code, 3, change)
+            self.assertIn("blk.0.ffn_down_exps.weight: expected 3 experts of one shape", result.err)
+
+    def test_halves_of_experts(self):
+        """Gate and up of an expert stand above each other in one matrix."""
+        tensors = {k: v for k, v in llama().items() if "mlp" not in k}
+        moe, rows, n = "model.layers.0.block_sparse_moe.", N_FF * N_EMBD, 2
+        tensors[moe + "router.layer.weight"] = ("F32", [n, N_EMBD], counting(n * N_EMBD))
+        both = counting(2 * n * rows, 3)
+        tensors[moe + "input_linear.weight"] = ("F32", [n, 2 * N_FF, N_EMBD], both)
+        tensors[moe + "output_linear.weight"] = ("F32", [n, N_EMBD, N_FF], counting(n * rows, 5))
+        Folder(self.path, "GraniteMoeForCausalLM", tensors,
+               {"num_local_experts": n, "num_experts_per_tok": 1, "attention_multiplier": 0.5,
+                "embedding_multiplier": 2.0, "residual_multiplier": 0.5, "logits_scaling": 4.0})
+        info = self.convert("F32")
+        self.assertEqual(self.values(info, "blk.0.ffn_gate_exps.weight"),
+                         both[:rows] + both[2 * rows:3 * rows])
+        self.assertEqual(self.values(info, "blk.0.ffn_up_exps.weight"),
+                         both[rows:2 * rows] + both[3 * rows:])
+        self.assertEqual(cera("logits", self.out, "-p", "Hello", "--json").code, 0)
+
+    def test_recommended_sampling_and_yarn(self):
+        folder = Folder(self.path, "LlamaForCausalLM", llama(),
+                        {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 16,
+                                          "beta_slow": 2.0, "attention_factor": 1.25,
+                                          "original_max_position_embeddings": 16}})
+        folder.write("generation_config.json", {"temperature": 0.5, "top_k": 20, "top_p": None,
+                                                "repetition_penalty": 1.25, "do_sample": True})
+        meta = self.convert("F32")["meta"]
+        got = {k: v for k, v in meta.items() if "sampling" in k or "yarn" in k}
+        self.assertEqual(got, {"general.sampling.temp": 0.5, "general.sampling.top_k": 20,
+                               "general.sampling.penalty_repeat": 1.25,
+                               "llama.rope.scaling.yarn_attn_factor": 1.25,
+                               "llama.rope.scaling.yarn_beta_fast": 16,
+                               "llama.rope.scaling.yarn_beta_slow": 2})
+        self.assertEqual(meta["general.size_label"], "8.7K")
+
     def test_gemma_norms_and_pre(self):
         tensors = {k: v for k, v in llama().items() if "proj" not in k}
         Folder(self.path, "Gemma2ForCausalLM", tensors,

@@ -154,47 +154,59 @@ static void names_follow_the_architecture(void **state)
     const struct {
         const char *arch, *hf, *gguf;
         cr_hf_change change;
+        int expert;
     } want[] = {
-        { "LlamaForCausalLM", "model.embed_tokens.weight", "token_embd.weight", CR_HF_AS_IS },
+        { "LlamaForCausalLM", "model.embed_tokens.weight", "token_embd.weight", CR_HF_AS_IS, -1 },
         { "LlamaForCausalLM", "model.layers.12.self_attn.q_proj.weight", "blk.12.attn_q.weight",
-          CR_HF_PAIRS_Q },
+          CR_HF_PAIRS_Q, -1 },
         { "Qwen2ForCausalLM", "model.layers.0.self_attn.k_proj.bias", "blk.0.attn_k.bias",
-          CR_HF_AS_IS },
+          CR_HF_AS_IS, -1 },
         { "LlamaForCausalLM", "model.layers.0.post_attention_layernorm.weight",
-          "blk.0.ffn_norm.weight", CR_HF_AS_IS },
+          "blk.0.ffn_norm.weight", CR_HF_AS_IS, -1 },
         { "Gemma2ForCausalLM", "model.layers.0.post_attention_layernorm.weight",
-          "blk.0.post_attention_norm.weight", CR_HF_PLUS_ONE },
+          "blk.0.post_attention_norm.weight", CR_HF_PLUS_ONE, -1 },
         { "Gemma3ForCausalLM", "model.layers.0.self_attn.q_norm.weight", "blk.0.attn_q_norm.weight",
-          CR_HF_PLUS_ONE },
+          CR_HF_PLUS_ONE, -1 },
         { "Lfm2ForCausalLM", "model.layers.3.conv.conv.weight", "blk.3.shortconv.conv.weight",
-          CR_HF_SQUEEZE },
-        { "Lfm2ForCausalLM", "model.embedding_norm.weight", "token_embd_norm.weight", CR_HF_AS_IS },
+          CR_HF_SQUEEZE, -1 },
+        { "Lfm2ForCausalLM", "model.embedding_norm.weight", "token_embd_norm.weight", CR_HF_AS_IS,
+          -1 },
         { "Phi3ForCausalLM", "model.layers.3.mlp.gate_up_proj.weight", "blk.3.ffn_up.weight",
-          CR_HF_AS_IS },
+          CR_HF_AS_IS, -1 },
+        { "Qwen3MoeForCausalLM", "model.layers.3.mlp.experts.17.down_proj.weight",
+          "blk.3.ffn_down_exps.weight", CR_HF_AS_IS, 17 },
+        { "Lfm2MoeForCausalLM", "model.layers.3.feed_forward.expert_bias", "blk.3.exp_probs_b.bias",
+          CR_HF_AS_IS, -1 },
     };
-    char name[64];
-    cr_hf_change change;
-    bool skip;
+    cr_hf_target got[2];
     for (size_t i = 0; i < CR_COUNT(want); i++) {
         const cr_hf_arch *arch = cr_hf_find(cr_str_from(want[i].arch));
         assert_non_null(arch);
-        assert_true(
-            cr_hf_tensor_name(arch, cr_str_from(want[i].hf), name, sizeof name, &change, &skip));
-        assert_string_equal(name, want[i].gguf);
-        assert_int_equal(change, want[i].change);
-        assert_false(skip);
+        assert_int_equal(cr_hf_targets(arch, cr_str_from(want[i].hf), got), 1);
+        assert_string_equal(got[0].name, want[i].gguf);
+        assert_int_equal(got[0].change, want[i].change);
+        assert_int_equal(got[0].expert, want[i].expert);
     }
     const cr_hf_arch *llama = cr_hf_find(cr_str_from("LlamaForCausalLM"));
-    assert_true(cr_hf_tensor_name(llama,
-                                  cr_str_from("model.layers.0.self_attn.rotary_emb.inv_freq"), name,
-                                  sizeof name, &change, &skip) &&
-                skip);
+    cr_str inv_freq = cr_str_from("model.layers.0.self_attn.rotary_emb.inv_freq");
+    assert_int_equal(cr_hf_targets(llama, inv_freq, got), 1);
+    assert_string_equal(got[0].name, ""); /* no place in a GGUF file */
+    /* Gate and up in one are two tensors. */
+    const cr_hf_arch *granite = cr_hf_find(cr_str_from("GraniteMoeForCausalLM"));
+    cr_str both = cr_str_from("model.layers.1.block_sparse_moe.input_linear.weight");
+    assert_int_equal(cr_hf_targets(granite, both, got), 2);
+    assert_string_equal(got[0].name, "blk.1.ffn_gate_exps.weight");
+    assert_string_equal(got[1].name, "blk.1.ffn_up_exps.weight");
+    assert_true(got[0].change == CR_HF_HALF_0 && got[1].change == CR_HF_HALF_1);
     const char *const unknown[] = { "model.layers.0.what.weight",
                                     "model.layers.x.mlp.up_proj.weight",
-                                    "model.layers.0.mlp.up_proj", "model.layers.", "weight" };
+                                    "model.layers.0.mlp.up_proj",
+                                    "model.layers.0.mlp.experts.x.up_proj.weight",
+                                    "model.layers.0.mlp.experts.1.what.weight",
+                                    "model.layers.",
+                                    "weight" };
     for (size_t i = 0; i < CR_COUNT(unknown); i++)
-        assert_false(
-            cr_hf_tensor_name(llama, cr_str_from(unknown[i]), name, sizeof name, &change, &skip));
+        assert_int_equal(cr_hf_targets(llama, cr_str_from(unknown[i]), got), 0);
     assert_null(cr_hf_find(cr_str_from("BertModel")));
 }
 
