@@ -71,20 +71,60 @@ static cera_status add_token(vocab *v, int64_t id, cr_str text, bool special, fl
 
 /* ---- byte-level BPE -------------------------------------------------------------------------- */
 
-#define TAIL "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define SHORT "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
+#define BLANKS "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define TAIL "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" BLANKS
+#define CONTRACTION "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define SHORT CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define CASED(contraction, digits)                                                                 \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" contraction "|[^\\r\\n\\p{L}\\p{N}]?" UPPER       \
+    "+" LOWER "*" contraction "|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" BLANKS
 
-/* The regular expressions of tokenizer.json files, and the name under which GGUF knows the rule. */
+/* The regular expressions of tokenizer.json files, one after the other, and the name under which GGUF
+ * knows the rule. Line ends stand in some files as they are; here they are escapes. */
+enum { SPLIT_STEPS = 3 };
 static const struct {
-    const char *regex, *pre;
+    const char *pre, *regex[SPLIT_STEPS];
 } split_names[] = {
-    { SHORT "\\p{N}{1,3}" TAIL, "llama-bpe" },
-    { SHORT "\\p{N}" TAIL, "qwen2" },
-    { "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|"
-      "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|"
-      "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-      "tekken" },
+    { "llama-bpe", { SHORT "\\p{N}{1,3}" TAIL } },
+    { "qwen2", { SHORT "\\p{N}" TAIL } },
+    { "qwen35",
+      { CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+"
+                    "[\\r\\n]*" BLANKS } },
+    { "seed-coder", { SHORT "\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" BLANKS } },
+    { "bailingmoe",
+      { "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*"
+        "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+" } },
+    { "exaone-moe",
+      { CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}"
+                    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+" } },
+    { "jais-2",
+      { SHORT "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)"
+              "|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)"
+              "|\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s{1}" } },
+    { "tekken", { CASED("", "\\p{N}") } },
+    { "gpt-4o", { CASED(CONTRACTION "?", "\\p{N}{1,3}") } },
+    { "tiny_aya", { "\\d{1,3}(?=(?:\\d{3})*\\b)", CASED(CONTRACTION "?", "\\p{N}{1,3}") } },
+    { "minicpm5", { "\\p{N}{1,3}", SHORT "\\p{N}+" TAIL } },
+    { "deepseek-v3",
+      { "\\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+        "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?"
+        "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*" BLANKS } },
 };
+
+/* Whether a file's expression is this one, which has escapes for line ends. */
+static bool is_regex(cr_str text, const char *regex)
+{
+    size_t i = 0;
+    for (; i < text.size && *regex != '\0'; i++, regex++) {
+        char c = text.data[i], escape = c == '\n' ? 'n' : c == '\r' ? 'r' : '\0';
+        if (escape != '\0' ? regex[0] != '\\' || regex[1] != escape : *regex != c)
+            return false;
+        regex += escape != '\0';
+    }
+    return i == text.size && *regex == '\0';
+}
 
 /* The steps of a pre-tokenizer: [step] or a sequence of them. */
 static const cr_json *step_of(const cr_json *pre, size_t i)
@@ -93,33 +133,49 @@ static const cr_json *step_of(const cr_json *pre, size_t i)
     return list != NULL ? cr_json_at(list, i) : i == 0 ? pre : NULL;
 }
 
+/* What it matches has to be a piece, and what lies between too. */
+static bool isolates(const cr_json *split)
+{
+    bool invert = cr_json_bool(cr_json_get(split, "invert"), false);
+    return cr_str_is(cr_json_str(cr_json_get(split, "behavior")), invert ? "Removed" : "Isolated");
+}
+
+/* The rule whose steps these are, all n of them, and no more; NULL when none is. */
+static const char *find_split(const cr_str regex[SPLIT_STEPS], size_t n)
+{
+    for (size_t k = 0; k < CR_COUNT(split_names); k++) {
+        size_t i = 0;
+        while (i < n && split_names[k].regex[i] != NULL &&
+               is_regex(regex[i], split_names[k].regex[i]))
+            i++;
+        if (i == n && (n == SPLIT_STEPS || split_names[k].regex[n] == NULL))
+            return split_names[k].pre;
+    }
+    return NULL;
+}
+
 static const char *find_pre(const cr_json *tokenizer)
 {
     const cr_json *pre = cr_json_get(tokenizer, "pre_tokenizer"), *step;
-    bool digits = false, byte_level = false, regex = false;
-    const char *found = NULL;
+    bool digits = false, byte_level = false, gpt2 = false;
+    cr_str regex[SPLIT_STEPS];
+    size_t n = 0;
     for (size_t i = 0; (step = step_of(pre, i)) != NULL; i++) {
         cr_str type = cr_json_str(cr_json_get(step, "type"));
-        if (cr_str_is(type, "Split")) {
-            cr_str text = cr_json_str(cr_json_get(cr_json_get(step, "pattern"), "Regex"));
-            for (size_t k = 0; k < CR_COUNT(split_names) && found == NULL; k++)
-                found = cr_str_is(text, split_names[k].regex) ? split_names[k].pre : NULL;
-            if (found == NULL)
-                return NULL;
+        if (cr_str_is(type, "Split") && n < SPLIT_STEPS && isolates(step)) {
+            regex[n++] = cr_json_str(cr_json_get(cr_json_get(step, "pattern"), "Regex"));
         } else if (cr_str_is(type, "Digits")) {
             digits = cr_json_bool(cr_json_get(step, "individual_digits"), false);
         } else if (cr_str_is(type, "ByteLevel")) {
             byte_level = true;
-            regex = cr_json_bool(cr_json_get(step, "use_regex"), true);
+            gpt2 = cr_json_bool(cr_json_get(step, "use_regex"), true);
         } else {
             return NULL;
         }
     }
-    if (!byte_level)
+    if (!byte_level || (n > 0 && (gpt2 || digits)) || (n == 0 && !gpt2))
         return NULL;
-    if (found != NULL)
-        return !regex && !digits ? found : NULL;
-    return !regex ? NULL : digits ? "smollm" : "gpt-2";
+    return n > 0 ? find_split(regex, n) : digits ? "smollm" : "gpt-2";
 }
 
 /* "a b", or ["a", "b"] as newer files have it; a blank within a part is written as byte-level BPE

@@ -236,6 +236,42 @@ class Convert(unittest.TestCase):
                                "llama.rope.scaling.yarn_beta_slow": 2})
         self.assertEqual(meta["general.size_label"], "8.7K")
 
+    def test_pre_tokenizers_are_recognised(self):
+        """By the expressions of the models' own files, all of them and in their order."""
+        end = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+        word = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
+        upper, lower = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+        short = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+        gpt4o = (r"[^\r\n\p{L}\p{N}]?" + upper + "*" + lower + "+" + short + r"[^\r\n\p{L}\p{N}]?" +
+                 upper + "+" + lower + "*" + short + r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*" + end)
+        deepseek = [r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+                    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
+                    "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"]
+        seed = word + r"\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+" + end
+        folder = Folder(self.path, "LlamaForCausalLM", llama())
+        with open(os.path.join(self.path, "tokenizer.json"), encoding="utf-8") as f:
+            tokenizer = json.load(f)
+        for pre, steps, change in [
+                ("qwen2", [word + r"\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*" + end], {}),
+                ("seed-coder", [seed], {}),
+                ("seed-coder", [seed.replace(r"\r\n", "\r\n")], {}), ("gpt-4o", [gpt4o], {}),
+                ("tiny_aya", [r"\d{1,3}(?=(?:\d{3})*\b)", gpt4o], {}),
+                ("deepseek-v3", deepseek, {}), (None, deepseek[::-1], {}),
+                (None, deepseek[:2], {}), (None, deepseek + [seed], {}),
+                (None, [seed], {"behavior": "MergedWithPrevious"}), (None, [seed[:-1]], {}),
+                ("gpt-4o", [gpt4o], {"behavior": "Removed", "invert": True})]:
+            split = {"type": "Split", "behavior": "Isolated", "invert": False}
+            tokenizer["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
+                dict(split, pattern={"Regex": step}) | change for step in steps] + [
+                    {"type": "ByteLevel", "use_regex": False}]}
+            folder.write("tokenizer.json", tokenizer)
+            if pre is None:
+                result = cera("convert", self.path, self.out, "F32")
+                self.assertEqual(result.code, 3, steps)
+                self.assertIn("pre_tokenizer", result.err)
+            else:
+                self.assertEqual(self.convert("F32")["meta"]["tokenizer.ggml.pre"], pre)
+
     def test_gemma_norms_and_pre(self):
         tensors = {k: v for k, v in llama().items() if "proj" not in k}
         Folder(self.path, "Gemma2ForCausalLM", tensors,
