@@ -1,4 +1,5 @@
 /* cera_convert: check arguments, forward. */
+#include "api/check.h"
 #include "base/cpu.h"
 #include "convert/convert.h"
 
@@ -17,12 +18,7 @@ cera_status cera_convert(const char *folder, const char *path, const char *type,
     if (folder == NULL || path == NULL || type == NULL)
         return cr_fail(err, CERA_E_ARG,
                        "convert: expected a folder, a path and a type, found NULL");
-    if (options->size != sizeof *options)
-        return cr_fail(err, CERA_E_ARG, "options.size: expected %zu, found %zu", sizeof *options,
-                       options->size);
-    if (options->n_threads < 0 || options->n_threads > 256)
-        return cr_fail(err, CERA_E_ARG, "n_threads: expected 0 to 256, found %d",
-                       options->n_threads);
+    CR_TRY(cr_check_make(options->size, sizeof *options, options->n_threads, err));
     cr_host host;
     CR_TRY(cr_host_set(&host, options->host, err));
     int n_threads = options->n_threads > 0 ? options->n_threads : cr_cpu_n_threads(&host);

@@ -1,4 +1,5 @@
 /* cera_grammar: check arguments, forward. */
+#include "api/check.h"
 #include "api/objects.h"
 #include "grammar/gbnf.h"
 #include "grammar/schema.h"
@@ -42,9 +43,7 @@ static cera_status check(const char *text, size_t n, const cera_grammar_options 
         return cr_fail(err, CERA_E_ARG, "out: expected a place for the grammar, found NULL");
     if (text == NULL && n > 0)
         return cr_fail(err, CERA_E_ARG, "text: expected %zu bytes, found NULL", n);
-    if (options->size != sizeof *options)
-        return cr_fail(err, CERA_E_ARG, "options.size: expected %zu, found %zu", sizeof *options,
-                       options->size);
+    CR_TRY(cr_check_size(options->size, sizeof *options, err));
     if (options->max_blanks < 0 || options->max_blanks > 64)
         return cr_fail(err, CERA_E_ARG, "max_blanks: expected 0 to 64, found %d",
                        options->max_blanks);

@@ -1,4 +1,5 @@
 /* cera_quantize: check arguments, open the source, forward. */
+#include "api/check.h"
 #include "base/cpu.h"
 #include "convert/quantize.h"
 #include "engine/source.h"
@@ -23,12 +24,7 @@ cera_status cera_quantize(const cera_source *source, const char *path, const cha
     if (source == NULL || path == NULL || type == NULL)
         return cr_fail(err, CERA_E_ARG,
                        "quantize: expected a source, a path and a type, found NULL");
-    if (options->size != sizeof *options)
-        return cr_fail(err, CERA_E_ARG, "options.size: expected %zu, found %zu", sizeof *options,
-                       options->size);
-    if (options->n_threads < 0 || options->n_threads > 256)
-        return cr_fail(err, CERA_E_ARG, "n_threads: expected 0 to 256, found %d",
-                       options->n_threads);
+    CR_TRY(cr_check_make(options->size, sizeof *options, options->n_threads, err));
     cr_host host;
     CR_TRY(cr_host_set(&host, options->host, err));
     cr_gguf *file;

@@ -1,4 +1,5 @@
 /* cera_template: the templates of a vocabulary, or one of another origin, and renderings. */
+#include "api/check.h"
 #include "api/objects.h"
 #include "template/template.h"
 
@@ -113,9 +114,7 @@ cera_status cera_template_new(const cera_vocab *vocab, const cera_template_optio
         options = &defaults;
     if (out == NULL)
         return cr_fail(err, CERA_E_ARG, "out: expected a place for the template, found NULL");
-    if (options->size != sizeof *options)
-        return cr_fail(err, CERA_E_ARG, "options.size: expected %zu, found %zu", sizeof *options,
-                       options->size);
+    CR_TRY(cr_check_size(options->size, sizeof *options, err));
     cr_host first; /* for the object itself, whose own host does not exist yet */
     CR_TRY(cr_host_set(&first, options->host, err));
     cera_template *tmpl = cr_alloc_zero(&first, CR_MEM_OBJECT, sizeof *tmpl);
@@ -209,9 +208,7 @@ cera_status cera_template_render(const cera_template *tmpl, const char *messages
         return cr_fail(
             err, CERA_E_ARG,
             "render: expected a template, messages and a place for the text, found NULL");
-    if (options->size != sizeof *options)
-        return cr_fail(err, CERA_E_ARG, "options.size: expected %zu, found %zu", sizeof *options,
-                       options->size);
+    CR_TRY(cr_check_size(options->size, sizeof *options, err));
     const cera_date *date = &options->date;
     if (date->year != 0 && !is_date(date))
         return cr_fail(err, CERA_E_ARG, "date: expected a day of the calendar, found %d-%d-%d",

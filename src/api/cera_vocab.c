@@ -1,4 +1,5 @@
 /* Public vocabulary functions: a source to a cr_vocab, and buffers to what callers get. */
+#include "api/check.h"
 #include "api/objects.h"
 #include "engine/source.h"
 
@@ -28,9 +29,7 @@ cera_status cera_vocab_open(const cera_source *source, const cera_vocab_options 
         options = &defaults;
     if (out == NULL)
         return cr_fail(err, CERA_E_ARG, "out: expected a place for the vocabulary, found NULL");
-    if (options->size != sizeof *options)
-        return cr_fail(err, CERA_E_ARG, "options.size: expected %zu, found %zu", sizeof *options,
-                       options->size);
+    CR_TRY(cr_check_size(options->size, sizeof *options, err));
     cr_host first; /* for the object itself, whose own host does not exist yet */
     CR_TRY(cr_host_set(&first, options->host, err));
     cera_vocab *vocab = cr_alloc_zero(&first, CR_MEM_OBJECT, sizeof *vocab);
@@ -116,9 +115,8 @@ cera_status cera_vocab_encode(const cera_vocab *vocab, const char *text, size_t 
 {
     if (vocab == NULL || ids == NULL || n_ids == NULL)
         return cr_fail(err, CERA_E_ARG, "encode: expected a vocabulary, ids and n_ids, found NULL");
-    if (options != NULL && options->size != sizeof *options)
-        return cr_fail(err, CERA_E_ARG, "options.size: expected %zu, found %zu", sizeof *options,
-                       options->size);
+    if (options != NULL)
+        CR_TRY(cr_check_size(options->size, sizeof *options, err));
     if (text == NULL && n > 0)
         return cr_fail(err, CERA_E_ARG, "text: expected %zu bytes, found NULL", n);
 
