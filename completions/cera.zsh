@@ -378,6 +378,7 @@ _cera() {
                 '--json-schema-file[the same, from a file]:FILE:_files' \
                 '--schema-lenient[leave out, with a warning, what cannot be enforced]' \
                 '--schema-any-order[properties in any order (default\: the order of the schema)]' \
+                '--json[print JSON]' \
                 '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
                 '-h[show this help]' \
                 '--help[show this help]' \

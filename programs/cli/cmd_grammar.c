@@ -30,7 +30,7 @@ static int check(const cli_args *args, cera_grammar *grammar)
             result = "unfinished";
         if (strcmp(result, "accepted") != 0)
             code = EXIT_CONSTRAINT;
-        if (wants_envelope(args)) {
+        if (wants_json(args)) {
             out_json(json_pack("{s:s, s:o, s:b, s:s}", "schema", "cera.grammar/1", "text",
                                json_text(text, strlen(text)), "accepted",
                                strcmp(result, "accepted") == 0, "result", result));
@@ -187,12 +187,12 @@ static int sample(const cli_args *args, const cera_vocab *vocab, cera_grammar *g
         bytes_append(&text, "", 0);
         if (!sample_text(&s, &text))
             code = EXIT_CONSTRAINT;
-        else if (wants_envelope(args))
+        else if (wants_json(args))
             out_json(json_pack("{s:s, s:o}", "schema", "cera.grammar/1", "text",
                                json_text(text.data, text.size)));
         else
             bytes_text(&text, "\n");
-        if (code == EXIT_OK && !wants_envelope(args))
+        if (code == EXIT_OK && !wants_json(args))
             out_write(text.data, text.size);
         bytes_done(&text);
     }

@@ -18,7 +18,8 @@ bool make_has_words(const cli_args *args)
     if (args->n_positional > 3)
         bytes_printf(&what, "unexpected argument %s", args->positional[3]);
     else
-        bytes_printf(&what, "%zu of the three words are missing", 3 - args->n_positional);
+        bytes_printf(&what, "%zu of the three words %s missing", 3 - args->n_positional,
+                     args->n_positional == 2 ? "is" : "are");
     report_error(EXIT_USAGE, what.data, "expected the source, the new file and its type",
                  command_table[args->command].example);
     bytes_done(&what);
@@ -47,6 +48,13 @@ static void append_types(bytes *out)
         bytes_printf(out, "%s %s", i > 0 ? "," : "", cera_quantize_type(i));
 }
 
+/* Whether a message is about this file, or one in this folder. */
+static bool is_about(const char *message, const char *path)
+{
+    size_t n = strlen(path);
+    return strncmp(message, path, n) == 0 && (message[n] == ':' || message[n] == '/');
+}
+
 static int failed(const cli_args *args, const cera_error *err)
 {
     int stopped = interrupt_exit_code();
@@ -60,8 +68,9 @@ static int failed(const cli_args *args, const cera_error *err)
     else if (args->command == CMD_CONVERT && strstr(err->message, "pre_tokenizer") != NULL)
         bytes_text(&hint, "--pre NAME");
     bytes_printf(&what, "cannot %s %s", command_table[args->command].name, args->positional[0]);
-    /* What cannot be read or written now is no fault of what the source says. */
-    int code = exit_code_of(err->status, err->status == CERA_E_IO ? WHILE_RUNNING : WHILE_OPENING);
+    /* A source that cannot be read is a model that is missing; what cannot be written is not. */
+    bool runs = err->status == CERA_E_IO && !is_about(err->message, args->positional[0]);
+    int code = exit_code_of(err->status, runs ? WHILE_RUNNING : WHILE_OPENING);
     report_error(code, what.data, err->message, hint.data);
     bytes_done(&what);
     bytes_done(&hint);

@@ -36,7 +36,7 @@ const command_row command_table[CMD_COUNT] = {
 #define WITH_GRAMMAR (ON(RUN) | ON(CHAT) | ON(GRAMMAR))
 #define WITH_JSON                                                                                  \
     (ON(INSPECT) | ON(TOKENIZE) | ON(TEMPLATE) | ON(LOGITS) | ON(EMBED) | ON(PERPLEXITY) |         \
-     ON(CPU) | ON(BENCH) | WITH_MAKE)
+     ON(CPU) | ON(BENCH) | ON(GRAMMAR) | WITH_MAKE)
 #define WITH_FORMAT (WITH_JSON | WITH_GRAMMAR | ON(VERSION) | ON(HELP) | ON(COMPLETION))
 #define EVERYWHERE ~0u
 #define REPEAT OPTION_REPEAT

@@ -333,7 +333,7 @@ class Convert(unittest.TestCase):
             f.truncate(3000)
         self.refused(3, "data_offsets")
         os.remove(os.path.join(self.path, "model.safetensors"))
-        self.refused(1, "no such file")
+        self.refused(3, "no such file")
 
     def test_usage(self):
         Folder(self.path, "LlamaForCausalLM", llama())

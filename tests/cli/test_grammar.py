@@ -48,6 +48,12 @@ class Run(unittest.TestCase):
         self.assertNotIn("unfinished", cera("run", "-m", TINY, "-p", "Hello", "-n", "1", "--format",
                                             "json").json)
 
+    def test_json_is_a_word_for_its_form(self):
+        args = ["grammar", "check", "--grammar", 'root ::= "yes"', "yes"]
+        self.assertEqual(cera(*args, "--json").json, {"schema": "cera.grammar/1", "text": "yes",
+                                                      "accepted": True, "result": "accepted"})
+        self.assertEqual(cera(*args, "--json").out, cera(*args, "--format", "json").out)
+
     def test_what_cannot_be_compiled_ends_with_7(self):
         for args, why in ((["--grammar", 'root ::= "a'], "line 1, column 12"),
                           (["-j", '{"not":{}}'], "#/not"), (["-j", "{"], "line 1, column 2"),

@@ -42,7 +42,7 @@ class Quantize(unittest.TestCase):
     def test_usage(self):
         for args, words in [
                 ([], "3 of the three words are missing"),
-                ([TINY_FILE, self.out], "1 of the three words are missing"),
+                ([TINY_FILE, self.out], "1 of the three words is missing"),
                 ([TINY_FILE, self.out, "Q8_0", "more"], "unexpected argument more"),
                 ([TINY_FILE, self.out, "Q9"], "TYPE is one of F32, F16"),
                 ([TINY_FILE, TINY_FILE, "Q8_0"], "are the same"),
