@@ -9,8 +9,10 @@
 
 /* The model's path, from --model or the positional word; of a folder, the only model in it. */
 int model_path(const cli_args *args, const char **path);
-/* Whether `path` is the model's file, by whatever name. */
+/* Whether `path` is the model's file, or one of its files, by whatever name. */
 bool model_is_file(const cli_args *args, const char *path);
+/* Whether `path` is a file of the folder, by whatever name, and no model. */
+bool folder_has_file(const char *folder, const char *path);
 /* The source and host that the options ask for; path as from model_path. */
 cera_source model_source(const cli_args *args, const char *path);
 void model_host(cera_host *host);

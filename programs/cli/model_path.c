@@ -37,21 +37,28 @@ static int is_model(const struct dirent *entry)
     return is_visible(entry) && n > 5 && strcasecmp(entry->d_name + n - 5, ".gguf") == 0;
 }
 
-/* A model, or the first file of one in several: "m-00001-of-00003.gguf" opens the others too. */
-static int is_model_or_first(const struct dirent *entry)
+/* Where "-00001-of-00003.gguf" begins in the name of one file of a model in several, or NULL. */
+static const char *part_suffix(const char *name)
 {
     static const char shape[] = "-00000-of-00000.gguf"; /* 0: a digit */
     enum { N_SHAPE = sizeof(shape) - 1 };
-    size_t n = strlen(entry->d_name);
-    if (!is_model(entry) || n < N_SHAPE)
-        return is_model(entry);
-    const char *end = entry->d_name + n - N_SHAPE;
+    size_t n = strlen(name);
+    if (n < N_SHAPE)
+        return NULL;
+    const char *end = name + n - N_SHAPE;
     for (int i = 0; i < N_SHAPE; i++) {
         bool fits = shape[i] == '0' ? end[i] >= '0' && end[i] <= '9' : end[i] == shape[i];
         if (!fits)
-            return true;
+            return NULL;
     }
-    return strncmp(end, "-00001", 6) == 0;
+    return end;
+}
+
+/* A model, or the first file of one in several: "m-00001-of-00003.gguf" opens the others too. */
+static int is_model_or_first(const struct dirent *entry)
+{
+    const char *suffix = part_suffix(entry->d_name);
+    return is_model(entry) && (suffix == NULL || strncmp(suffix, "-00001", 6) == 0);
 }
 
 /* Sorted names; the number is negative when the folder cannot be read. */
@@ -156,6 +163,37 @@ static bool same_file(const struct stat *a, const char *path)
     return stat(path, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
 }
 
+static bool is_among(const struct stat *st, const char *folder,
+                     int (*wanted)(const struct dirent *entry))
+{
+    name_list names = list_names(folder, wanted);
+    bool same = false;
+    for (int i = 0; i < names.n && !same; i++) {
+        bytes full = { 0 };
+        append_path(&full, folder, names.entries[i]->d_name);
+        same = same_file(st, full.data);
+        bytes_done(&full);
+    }
+    name_list_done(&names);
+    return same;
+}
+
+/* One of the files that "m-00001-of-00003.gguf" stands for. */
+static bool is_part(const struct stat *st, const char *model)
+{
+    const char *suffix = part_suffix(model);
+    int n = suffix != NULL ? atoi(suffix + strlen("-00000-of-")) : 0;
+    bool same = false;
+    for (int i = 1; i <= n && !same; i++) {
+        bytes part = { 0 };
+        bytes_append(&part, model, (size_t)(suffix - model));
+        bytes_printf(&part, "-%05d-of-%05d.gguf", i, n);
+        same = same_file(st, part.data);
+        bytes_done(&part);
+    }
+    return same;
+}
+
 bool model_is_file(const cli_args *args, const char *path)
 {
     struct stat st;
@@ -163,16 +201,18 @@ bool model_is_file(const cli_args *args, const char *path)
     bool names_one = option_applies(OPT_MODEL, args->command) || args->command == CMD_QUANTIZE;
     if (model == NULL || !names_one || stat(path, &st) != 0)
         return false;
-    if (!is_folder(model))
-        return same_file(&st, model);
-    name_list models = list_names(model, is_model);
-    bool same = false;
-    for (int i = 0; i < models.n && !same; i++) {
-        bytes full = { 0 };
-        append_path(&full, model, models.entries[i]->d_name);
-        same = same_file(&st, full.data);
-        bytes_done(&full);
-    }
-    name_list_done(&models);
-    return same;
+    if (is_folder(model))
+        return is_among(&st, model, is_model);
+    return same_file(&st, model) || is_part(&st, model);
+}
+
+static int is_source(const struct dirent *entry)
+{
+    return is_visible(entry) && !is_model(entry);
+}
+
+bool folder_has_file(const char *folder, const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && is_among(&st, folder, is_source);
 }

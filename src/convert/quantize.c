@@ -46,8 +46,8 @@ static cera_status plan(job *j, const cr_recipe *recipe, cera_error *err)
     return CERA_OK;
 }
 
-/* Keys that say how a file came to be and do not hold for the new one, which is one file whatever the
- * source was. */
+/* Keys that say how a file came to be and do not hold for the new one, which is one file even where
+ * the source is several. */
 static bool is_replaced(cr_str key)
 {
     static const char *const names[] = { "general.quantization_version", "general.file_type",

@@ -14,6 +14,8 @@ static const struct {
     { EMFILE, "too many open files" },
     { ENFILE, "too many open files" },
     { ENAMETOOLONG, "the name is too long" },
+    { ELOOP, "links lead in a circle" },
+    { ENXIO, "no such device" },
     { ENOMEM, "the system is out of memory" },
     { EIO, "input/output error" },
     { ENOSPC, "no space is left on the disk" },

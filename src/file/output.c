@@ -11,6 +11,9 @@
 static cera_status check_target(cr_host *host, const char *path, cera_error *err)
 {
     const cera_os *os = &host->os;
+    size_t n = strlen(path);
+    if (n == 0 || path[n - 1] == '/')
+        return cr_fail(err, CERA_E_ARG, "path: expected the name of a file, found \"%s\"", path);
     void *file;
     int error = os->open(os->ctx, path, &file);
     if (error == ENOENT)

@@ -20,8 +20,9 @@ typedef struct cr_output {
     uint64_t offset; /* bytes written */
 } cr_output;
 
-/* Fails with CERA_E_IO naming the path, also when something that is no file has that name. After a
- * failure there is nothing to be done with. */
+/* Fails with CERA_E_IO naming the path, also when something that is no file has that name, and with
+ * CERA_E_ARG where the path names no file: "" or "folder/". After a failure there is nothing to be
+ * done with. */
 cera_status cr_output_open(cr_output *out, cr_host *host, const char *path, cera_error *err);
 cera_status cr_output_write(cr_output *out, const void *data, size_t n, cera_error *err);
 cera_status cr_output_commit(cr_output *out, cera_error *err);

@@ -84,6 +84,15 @@ class SplitTest(unittest.TestCase):
         self.assertEqual((result.code, result.out), (3, ""))
         self.assertIn(self.parts[2] + ": cannot open: no such file", result.err)
 
+    def test_log_file_is_a_part(self):
+        with open(self.parts[1], "rb") as f:
+            before = f.read()
+        result = cera("run", self.parts[0], "-p", "x", "--log-file", self.parts[1])
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("--log-file names the model", result.err)
+        with open(self.parts[1], "rb") as f:
+            self.assertEqual(f.read(), before)
+
     def test_part_is_cut_short(self):
         process = start("run", self.parts[0], "-p", "Once", "-n", "-1", "--ignore-eos",
                         "--unbuffered", "-q")

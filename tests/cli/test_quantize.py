@@ -8,6 +8,7 @@ import time
 import unittest
 
 from program import BIN, TINY_FILE, cera, start
+from test_files import split
 
 
 class Quantize(unittest.TestCase):
@@ -62,6 +63,28 @@ class Quantize(unittest.TestCase):
             f.write(b"GGUF but no more")
         self.assertEqual(cera("quantize", self.f32, self.out, "Q4_0").code, 3)
         self.assertEqual(self.names(), ["f32.gguf"])
+
+    def test_a_model_in_several_files(self):
+        parts = split(TINY_FILE, self.folder, 3)
+        result = cera("quantize", parts[1], self.out, "Q8_0")
+        self.assertEqual(result.code, 0, result)
+        info = cera("inspect", self.out, "--json").json
+        self.assertEqual(info["parts"], 1)
+        self.assertEqual([k for k in info["meta"] if k.startswith("split.")], [])
+        text = ["-p", "Once upon a time"]
+        self.assertEqual(cera("logits", self.out, *text).out, cera("logits", parts[0], *text).out)
+        # No part may be the target.
+        for part in parts:
+            result = cera("quantize", parts[0], part, "Q8_0")
+            self.assertEqual(result.code, 2, result)
+            self.assertIn("are the same", result.err)
+
+    def test_targets_that_name_no_file(self):
+        for target in ("", self.folder + "/", self.folder + "/new/"):
+            result = cera("quantize", TINY_FILE, target, "Q8_0")
+            self.assertIn(result.code, (1, 2), result)
+            self.assertIn("path: expected the name of a file", result.err)
+            self.assertNotIn("TYPE is one of", result.err)
 
     def test_targets_that_cannot_be_written(self):
         for target in (os.path.join(self.folder, "missing", "out.gguf"), self.folder, "/dev/null"):
