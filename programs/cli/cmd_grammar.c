@@ -133,7 +133,8 @@ static bool sample_text(sampling *s, bytes *text)
     cera_error err;
     cera_status status = cera_grammar_state_reset(s->state, &err);
     int32_t previous = -1;
-    while (status == CERA_OK && text->size < HARD_END) {
+    /* Steps are counted, not bytes: there are tokens without any. */
+    for (int i = 0; status == CERA_OK && text->size < HARD_END && i < HARD_END; i++) {
         bool complete = cera_grammar_state_is_complete(s->state);
         bool is_long = text->size > SOFT_END;
         /* Not each time: what closes a string closes nothing where a pattern wants more. */
@@ -182,18 +183,19 @@ static int sample(const cli_args *args, const cera_vocab *vocab, cera_grammar *g
         code = report_failure(WHILE_RUNNING, "cannot make texts", &err);
     int64_t n = is_set(args, OPT_SAMPLES) ? args->option[OPT_SAMPLES].integer : 1;
     s.random = args->option[OPT_SEED].seed;
-    for (int64_t i = 0; i < n && code == EXIT_OK; i++) {
+    bool is_read = true;
+    for (int64_t i = 0; i < n && code == EXIT_OK && is_read; i++) {
         bytes text = { 0 };
         bytes_append(&text, "", 0);
         if (!sample_text(&s, &text))
             code = EXIT_CONSTRAINT;
         else if (wants_json(args))
-            out_json(json_pack("{s:s, s:o}", "schema", "cera.grammar/1", "text",
-                               json_text(text.data, text.size)));
+            is_read = out_json(json_pack("{s:s, s:o}", "schema", "cera.grammar/1", "text",
+                                         json_text(text.data, text.size)));
         else
             bytes_text(&text, "\n");
         if (code == EXIT_OK && !wants_json(args))
-            out_write(text.data, text.size);
+            is_read = out_write(text.data, text.size);
         bytes_done(&text);
     }
     cera_grammar_state_free(s.state);

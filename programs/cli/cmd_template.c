@@ -8,6 +8,8 @@
 #include "cli/rendering.h"
 #include "cli/report.h"
 
+#include <string.h>
+
 static int print_json(const cera_vocab *vocab, const cera_rendering *r)
 {
     json_t *spans = json_array(), *ids = json_null();
@@ -40,6 +42,14 @@ typedef struct work {
     cera_vocab *vocab;
     cera_template *tmpl;
 } work;
+
+/* JSON goes to the library as text up to NUL: what stands behind one would be dropped in silence. */
+static int refuse_nul(const prompt *json, const char *what)
+{
+    if (json->text == NULL || memchr(json->text, '\0', json->size) == NULL)
+        return EXIT_OK;
+    return report_error(EXIT_USAGE, what, "expected JSON, found a byte 0 in it", NULL);
+}
 
 static int open_vocab(work *w)
 {
@@ -91,6 +101,12 @@ int command_TEMPLATE(const cli_args *args)
         code = prompt_or_file(args->option[OPT_TOOLS].text, &w.tools);
     if (code == EXIT_OK && is_set(args, OPT_TEMPLATE_VARS))
         code = prompt_or_file(args->option[OPT_TEMPLATE_VARS].text, &w.vars);
+    if (code == EXIT_OK)
+        code = refuse_nul(&w.messages, "cannot read the messages");
+    if (code == EXIT_OK)
+        code = refuse_nul(&w.tools, "cannot read the tools");
+    if (code == EXIT_OK)
+        code = refuse_nul(&w.vars, "cannot read the variables");
     if (code == EXIT_OK)
         code = open_vocab(&w);
     if (code == EXIT_OK)

@@ -37,6 +37,12 @@ int rendering_open(const cli_args *args, const cera_vocab *vocab, cera_template 
         return EXIT_OK;
     if (err.status == CERA_E_ARG)
         return report_error(EXIT_USAGE, "cannot use the chat template", err.message, NULL);
+    if (options.text != NULL && err.status == CERA_E_FORMAT) /* not the model's */
+        return report_error(EXIT_MODEL, "cannot use the chat template", err.message,
+                            "check the template");
+    if (options.text == NULL && options.name == NULL && err.status == CERA_E_UNSUPPORTED)
+        return report_error(EXIT_MODEL, "cannot use the chat template", err.message,
+                            "--chat-template chatml");
     return report_failure(WHILE_OPENING, "cannot use the chat template", &err);
 }
 

@@ -222,8 +222,8 @@ cera_status cera_template_render(const cera_template *tmpl, const char *messages
     const char *tools = options->tools != NULL ? options->tools : "null";
     const char *prompt = options->add_generation_prompt ? "true" : "false";
     const cr_template_var vars[] = {
-        { .name = "messages", .value = cr_str_from(messages) },
-        { .name = "tools", .value = cr_str_from(tools) },
+        { .name = "messages", .value = cr_str_from(messages), .is_list = true },
+        { .name = "tools", .value = cr_str_from(tools), .is_list = strcmp(tools, "null") != 0 },
         { .name = "add_generation_prompt", .value = cr_str_from(prompt) },
         { .name = "bos_token", .value = bos, .is_text = true },
         { .name = "eos_token", .value = eos, .is_text = true },

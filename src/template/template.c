@@ -129,6 +129,10 @@ static bool give_all(cr_interp *t, const cr_template_input *input, bool parse_ar
                       : cr_tv_from_json(t, var->value, var->name, &value);
         if (!ok)
             return false;
+        if (var->is_list && value.kind != CR_TV_LIST) {
+            t->status = cr_fail(t->err, CERA_E_ARG, "%s: expected a JSON list", var->name);
+            return false;
+        }
         if (parse_arguments && strcmp(var->name, "messages") == 0 &&
             !parse_calls(t, &value, changed))
             return false;

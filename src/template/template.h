@@ -38,7 +38,8 @@ void cr_template_free(cr_template *tmpl);
 typedef struct cr_template_var {
     const char *name;
     cr_str value;
-    bool is_text;
+    bool is_text; /* else JSON, ... */
+    bool is_list; /* ... which has to be a list */
 } cr_template_var;
 
 /* What strftime_now prints; the caller looks at its clock. */

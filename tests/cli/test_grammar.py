@@ -15,6 +15,14 @@ PERSON = json.dumps({"type": "object", "properties": {
     "required": ["name", "age"]})
 
 
+class Sample(unittest.TestCase):
+    def test_a_reader_that_leaves_ends_it(self):
+        done = subprocess.run('"%s" grammar sample --grammar \'root ::= [a-z]{40}\' -n 1000000 | head -n 1'
+                              % BIN, shell=True, capture_output=True, timeout=60, check=False)
+        self.assertRegex(done.stdout, b"^[a-z]{40}\n$")
+        self.assertEqual(done.stderr, b"")
+
+
 class Run(unittest.TestCase):
     def test_text_is_of_the_schema(self):
         for seed in range(8):

@@ -16,6 +16,18 @@ class Template(unittest.TestCase):
         self.assertEqual(cera("template", "--chat-template", "chatml", "--no-generation-prompt",
                               stdin=CHAT.encode()).out, CHATML[:-len("<|im_start|>assistant\n")])
 
+    def test_nothing_is_dropped_in_silence(self):
+        for option, words in (("--messages", "messages: expected a JSON list"),
+                              ("--tools", "tools: expected a JSON list")):
+            texts = {"--messages": CHAT, option: "{}"}
+            result = cera("template", "--chat-template", "chatml",
+                          *[word for pair in texts.items() for word in pair])
+            self.assertEqual(result.code, 2, result)
+            self.assertIn(words, result.err)
+        result = cera("template", "--chat-template", "chatml", stdin=CHAT.encode() + b"\0[1]")
+        self.assertEqual((result.code, result.out), (2, ""), result)
+        self.assertIn("found a byte 0", result.err)
+
     def test_model(self):
         self.assertTrue(cera("template", TINY, "--messages", CHAT).out.endswith(CHATML))
         answer = cera("template", TINY, "--messages", CHAT, "--json").json

@@ -65,11 +65,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     static const cr_template_time now = { 2024, 7, 4, 9, 5, 3 };
     cr_template_var vars[] = {
-        { "messages", json, false },
-        { "tools", cr_str_from(tools), false },
-        { "add_generation_prompt", cr_str_from("true"), false },
-        { "bos_token", cr_str_from("<s>"), true },
-        { "eos_token", cr_str_from("</s>"), true },
+        { "messages", json, false, false },
+        { "tools", cr_str_from(tools), false, false },
+        { "add_generation_prompt", cr_str_from("true"), false, false },
+        { "bos_token", cr_str_from("<s>"), true, false },
+        { "eos_token", cr_str_from("</s>"), true, false },
     };
     cr_template_input input = { .vars = vars,
                                 .n_vars = 5,

@@ -505,11 +505,20 @@ static void test_input(void **state)
             strncmp(err.message, "messages: ", 10) != 0)
             fail_msg("%s: %s", wrong[i], err.message);
     }
+    static const char *const kinds[] = { "{}", "null", "1", "\"[]\"", " {\"a\": []}" };
+    for (size_t i = 0; i < CR_COUNT(kinds); i++) {
+        assert_int_equal(cera_template_render(tmpl, kinds[i], NULL, &r, &err), CERA_E_ARG);
+        assert_string_equal(err.message, "messages: expected a JSON list");
+    }
     char *deep = repeated("", "[", 100000, "");
     assert_int_equal(cera_template_render(tmpl, deep, NULL, &r, &err), CERA_E_ARG);
     free(deep);
     cera_render_options options;
     cera_render_options_init(&options);
+    options.tools = "{}";
+    assert_int_equal(cera_template_render(tmpl, "[]", &options, &r, &err), CERA_E_ARG);
+    assert_string_equal(err.message, "tools: expected a JSON list");
+    options.tools = NULL;
     options.variables = "[1]";
     assert_int_equal(cera_template_render(tmpl, "[]", &options, &r, &err), CERA_E_ARG);
     /* More variables do not take the place of the others. */

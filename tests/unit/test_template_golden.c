@@ -106,11 +106,11 @@ static char *render_chat(cr_str source, const json_t *chat, bool parse, size_t *
     char *extra_text = extra != NULL ? json_dumps(extra, JSON_REAL_PRECISION(17)) : NULL;
     bool prompt = !json_is_false(json_object_get(chat, "add_generation_prompt"));
     cr_template_var vars[] = {
-        { "messages", cr_str_from(messages), false },
-        { "tools", cr_str_from(tools_text != NULL ? tools_text : "null"), false },
-        { "add_generation_prompt", cr_str_from(prompt ? "true" : "false"), false },
-        { "bos_token", cr_str_from("<s>"), true },
-        { "eos_token", cr_str_from("</s>"), true },
+        { "messages", cr_str_from(messages), false, false },
+        { "tools", cr_str_from(tools_text != NULL ? tools_text : "null"), false, false },
+        { "add_generation_prompt", cr_str_from(prompt ? "true" : "false"), false, false },
+        { "bos_token", cr_str_from("<s>"), true, false },
+        { "eos_token", cr_str_from("</s>"), true, false },
     };
     cr_template_input input = { .vars = vars,
                                 .n_vars = 5,
