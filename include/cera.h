@@ -535,6 +535,7 @@ typedef struct cera_engine_options {
     int n_threads;         /* 0: as many as the machine and its quota give this process; max 256 */
     int context_size;      /* positions per session, at most the model's own; 0: up to 4,096 */
     int chunk_size;        /* prompt tokens computed at a time, 1 to 4,096; 0: 512 */
+    int max_batch;         /* sessions computed together, 1 to 256; 0: 16 */
     cera_kv_type kv_type;  /* of keys and values; default F16 */
     const char *cpu_tier;  /* highest ISA level to use, as cera_cpu_info names it; NULL: the best */
     const char *pre;       /* as in cera_vocab_options */

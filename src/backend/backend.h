@@ -15,10 +15,12 @@ typedef struct cr_backend_options {
     const char *tier; /* highest ISA level; NULL: the best */
 } cr_backend_options;
 
-/* One sequence of a batch. Its rows stand together in the batch, in ascending position. */
+/* One sequence of a batch: what it brings, and where its results go. Nothing in it is another
+ * sequence's, and its results do not depend on the others. */
 typedef struct cr_batch_seq {
-    int n_past; /* positions that are computed already */
-    int n_rows; /* new ones, at least 1: positions n_past, n_past + 1, ... */
+    int n_past;            /* positions that are computed already */
+    int n_rows;            /* new ones, at least 1: positions n_past, n_past + 1, ... */
+    const int32_t *tokens; /* [n_rows], each below n_vocab */
     /* Of each cache group of the graph, [ceil((n_past + n_rows) / CR_PAGE)] pages. Those that the
      * group's window has passed may be NULL. */
     void *const *const *pages;
@@ -28,26 +30,23 @@ typedef struct cr_batch_seq {
      * page that these rows complete, or NULL for one that nobody wants. NULL: none is wanted. Only
      * for graphs with states_at_pages. */
     float *const *page_states;
+
+    int n_logits;  /* so many of the last rows want logits */
+    float *logits; /* [n_logits][n_vocab] */
+    float *hidden; /* [n_rows][n_embd] after the final norm, or NULL */
+
+    const atomic_int *cancel; /* non-zero asks for an early end of the whole run; or NULL */
 } cr_batch_seq;
 
-/* What one run computes: some rows of some sequences. */
+/* What one run computes: some rows of some sequences. A sequence is in it once. */
 typedef struct cr_batch {
     const cr_batch_seq *seqs;
     int n_seqs;
-    const int32_t *tokens; /* [sum of n_rows], each below n_vocab */
-    int n_rows;
-
-    const int32_t *logit_rows; /* [n_logits] rows of the batch, ascending */
-    int n_logits;
-    float *logits; /* [n_logits][n_vocab] */
-
-    float *hidden; /* [n_rows][n_embd] after the final norm, or NULL */
-
-    const atomic_int *cancel; /* non-zero asks for an early end; or NULL */
+    int n_rows; /* the sum of theirs */
 } cr_batch;
 
 typedef struct cr_plan_options {
-    int max_rows;    /* of a batch */
+    int max_rows;    /* of a batch, of all its sequences together */
     cr_type kv_type; /* F16, F32 or Q8_0 */
 } cr_plan_options;
 
@@ -81,8 +80,8 @@ typedef struct cr_backend_api {
     cera_status (*plan_new)(cr_backend *backend, const cr_graph *graph,
                             const cr_plan_options *options, cr_plan **out, cera_error *err);
     /* Runs a batch. On CERA_E_CANCELLED the outputs and state_out hold nothing of use, and cache
-     * positions at n_past and above may have been written; nothing else has changed. One run at a
-     * time. */
+     * positions at n_past and above may have been written; nothing else has changed, so sequences
+     * that did not ask for it can be run again. One run at a time. */
     cera_status (*plan_run)(cr_plan *plan, const cr_batch *batch, cera_error *err);
     /* Measures what bounds the plan's speed. Not during a run. */
     cera_status (*plan_roofline)(cr_plan *plan, cera_roofline *out, cera_error *err);

@@ -12,6 +12,7 @@ enum {
     MAX_THREADS = 256,
     DEFAULT_CHUNK = 512,
     DEFAULT_CONTEXT = 4096,
+    DEFAULT_BATCH = 16,
     DEFAULT_CACHE = 256 << 20, /* bytes, or what two sessions with a full context take */
 };
 
@@ -33,6 +34,7 @@ static cera_status check_options(const cera_engine_options *o, cera_error *err)
     CR_TRY(want_range("n_threads", o->n_threads, MAX_THREADS, err));
     CR_TRY(want_range("context_size", o->context_size, CR_MAX_CONTEXT, err));
     CR_TRY(want_range("chunk_size", o->chunk_size, CR_MAX_CHUNK, err));
+    CR_TRY(want_range("max_batch", o->max_batch, CR_MAX_BATCH, err));
     return want_range("kv_type", (int)o->kv_type, (int)CR_COUNT(kv_types) - 1, err);
 }
 
@@ -86,13 +88,23 @@ static cera_status open_device(cr_engine *engine, const cera_engine_options *opt
                options->context_size, n_trained);
     engine->context_size =
         CR_MIN(options->context_size > 0 ? options->context_size : DEFAULT_CONTEXT, n_trained);
-    engine->chunk_size =
+    int chunk_size =
         CR_MIN(options->chunk_size > 0 ? options->chunk_size : DEFAULT_CHUNK, engine->context_size);
+    int max_batch = options->max_batch > 0 ? options->max_batch : DEFAULT_BATCH;
+    /* A whole chunk, and a token of each of the others. */
     cr_plan_options plan = {
-        .max_rows = engine->chunk_size,
+        .max_rows = chunk_size + max_batch - 1,
         .kv_type = kv_types[options->kv_type],
     };
-    return engine->api->plan_new(engine->backend, graph, &plan, &engine->plan, err);
+    CR_TRY(engine->api->plan_new(engine->backend, graph, &plan, &engine->plan, err));
+    cr_scheduler_options scheduler = {
+        .api = engine->api,
+        .plan = engine->plan,
+        .max_seqs = max_batch,
+        .max_rows = plan.max_rows,
+        .chunk_size = chunk_size,
+    };
+    return cr_scheduler_new(&engine->host, &scheduler, &engine->scheduler, err);
 }
 
 /* Twice what the pages and states of a full context take: room for a session and as much again. */
@@ -142,7 +154,6 @@ static cera_status open_all(cr_engine *engine, const cera_source *source,
 {
     const cera_os *os = &engine->host.os;
     uint64_t start = os->clock_ns(os->ctx);
-    cr_lock_init(&engine->run_lock, &engine->host);
     CR_TRY(cr_source_open(source, &engine->host, &engine->file, err));
     CR_TRY(open_model(engine, options, err));
     CR_TRY(open_vocab(engine, options->pre, err));
@@ -178,6 +189,7 @@ void cr_engine_close(cr_engine *engine)
         return;
     cr_prefix_free(engine->prefix);
     cr_pages_free(engine->pages);
+    cr_scheduler_free(engine->scheduler);
     if (engine->plan)
         engine->api->plan_free(engine->plan);
     if (engine->backend)
@@ -191,14 +203,11 @@ void cr_engine_close(cr_engine *engine)
 
 /* ---- running ----------------------------------------------------------------------------- */
 
-static cera_status run_batch(void *ctx, const cr_batch *batch, cera_error *err)
+static cera_status run(void *ctx, cr_seat *seat, const cr_batch_seq *seq, cera_error *err)
 {
     cr_engine *engine = ctx;
     CR_TRY(cr_gguf_check_unchanged(engine->file, err));
-    cr_lock_take(&engine->run_lock);
-    cera_status status = engine->api->plan_run(engine->plan, batch, err);
-    cr_lock_drop(&engine->run_lock);
-    return status;
+    return cr_scheduler_run(engine->scheduler, seat, seq, err);
 }
 
 cera_status cr_engine_roofline(cr_engine *engine, cera_roofline *out, cera_error *err)
@@ -219,8 +228,8 @@ cr_session_env cr_engine_env(cr_engine *engine)
         .pages = engine->pages,
         .prefix = engine->prefix,
         .context_size = engine->context_size,
-        .chunk_size = engine->chunk_size,
-        .run = run_batch,
+        .scheduler = engine->scheduler,
+        .run = run,
         .ctx = engine,
     };
 }

@@ -2,7 +2,7 @@
  *
  *     source -> file -> vocabulary
  *                  '--> architecture -> model -> backend -> plan
- *                                                     '--> pages, prefix tree */
+ *                                                     '--> scheduler, pages, prefix tree */
 #ifndef CR_ENGINE_H
 #define CR_ENGINE_H
 
@@ -20,10 +20,10 @@ typedef struct cr_engine {
     const cr_backend_api *api;
     cr_backend *backend;
     cr_plan *plan;
-    cr_lock run_lock; /* a plan runs one batch at a time */
+    cr_scheduler *scheduler; /* of the plan */
     cr_pages *pages;
     cr_prefix *prefix; /* NULL: nothing is reused */
-    int context_size, chunk_size;
+    int context_size;
     double load_ms;
 } cr_engine;
 

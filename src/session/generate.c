@@ -171,6 +171,8 @@ static bool show_token(const generation *g, int32_t id)
 /* Hands a token on. *finished tells whether that ends the generation, and *finish why. */
 static cera_status show(generation *g, int32_t id, bool *finished, cera_finish *finish)
 {
+    if (g->sink->on_token || g->sink->on_text)
+        cr_session_step_aside(g->session);
     bool wanted = show_token(g, id);
     if (g->env->vocab) {
         size_t n_ready = 0, n_history = 0;

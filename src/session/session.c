@@ -29,6 +29,7 @@ struct cr_session {
     bool has_logits;
     cr_detok detok;
     cr_session_open open;
+    cr_seat seat;
     atomic_int cancel;
     size_t n_prompt,
         n_reused; /* tokens appended since the last generation, and how many were known */
@@ -199,6 +200,18 @@ void cr_session_take_prompt(cr_session *session, cera_summary *out)
 
 /* ---- computing --------------------------------------------------------------------------- */
 
+/* See cr_seat_state: where a call begins, runs foreign code and ends. */
+static void take_seat(cr_session *session, cr_seat_state state)
+{
+    cr_scheduler_seat(session->env.scheduler, &session->seat, state);
+}
+
+void cr_session_step_aside(cr_session *session)
+{
+    if (session->seat.state == CR_SEAT_DUE)
+        take_seat(session, CR_SEAT_PRESENT);
+}
+
 static bool has_state(const cr_session *session)
 {
     return session->env.pages->zero_state != NULL;
@@ -231,7 +244,6 @@ typedef struct scorer {
     float *logprobs; /* [n] */
     float *logits;   /* [SCORE_ROWS][n_vocab] */
     size_t n_vocab;
-    int32_t rows[SCORE_ROWS]; /* 0, 1, 2, ... */
 } scorer;
 
 /* What a span of tokens should give besides moving forward. */
@@ -320,7 +332,9 @@ static void remember(cr_session *session, const cr_line *line, const int32_t *id
  * only, a run ends where one is to be kept. */
 static int chunk_end(const cr_session *session, const cr_line *line, int n, const wanted *want)
 {
-    int most = want->score ? CR_MIN(session->env.chunk_size, SCORE_ROWS) : session->env.chunk_size;
+    int most = cr_scheduler_chunk(session->env.scheduler);
+    if (want->score)
+        most = CR_MIN(most, SCORE_ROWS);
     int position = line->position, branch = want->branch, end = CR_MIN(n, position + most);
     if (!session->env.prefix || !has_state(session) || session->env.pages->graph->states_at_pages)
         return end;
@@ -358,29 +372,21 @@ static cera_status run_rows(cr_session *session, cr_line *line, const int32_t *i
     cr_batch_seq seq = {
         .n_past = line->position,
         .n_rows = n_rows,
+        .tokens = ids + line->position,
         .pages = pages,
         .state_in = line->state ? line->state->data : session->env.pages->zero_state,
         .state_out = session->spare ? session->spare->data : NULL,
         .page_states = states && states->n > 0 ? states->data : NULL,
-    };
-    int32_t last_row = n_rows - 1;
-    cr_batch batch = {
-        .seqs = &seq,
-        .n_seqs = 1,
-        .tokens = ids + line->position,
-        .n_rows = n_rows,
-        .logit_rows = &last_row,
         .n_logits = want->logits && is_last ? 1 : 0,
         .logits = session->comes->values,
         .hidden = want->hidden ? want->hidden + (size_t)line->position * n_embd : NULL,
         .cancel = want->cancel,
     };
     if (want->score) {
-        batch.logit_rows = want->score->rows;
-        batch.n_logits = n_rows;
-        batch.logits = want->score->logits;
+        seq.n_logits = n_rows;
+        seq.logits = want->score->logits;
     }
-    return session->env.run(session->env.ctx, &batch, err);
+    return session->env.run(session->env.ctx, &session->seat, &seq, err);
 }
 
 /* Computes the next chunk of ids[0, n) and moves the line there. */
@@ -484,6 +490,7 @@ static cera_status bring(cr_session *session, const target *to, size_t *n_reused
     cr_pages *pages = session->env.pages;
     cr_line *next = &session->next;
     wanted want = { .cancel = &session->cancel, .logits = true, .score = to->score };
+    take_seat(session, CR_SEAT_PRESENT);
     want.branch = begin_line(session, to);
     int start = next->position;
     size_t n_known = (size_t)CR_MAX(start - to->n_before, 0);
@@ -496,6 +503,7 @@ static cera_status bring(cr_session *session, const target *to, size_t *n_reused
     }
     while (status == CERA_OK && next->position < to->n)
         status = run_chunk(session, next, to->ids, to->n, &want, err);
+    take_seat(session, CR_SEAT_AWAY);
 
     cr_pages_lock(pages);
     if (status == CERA_OK) {
@@ -566,8 +574,6 @@ cera_status cr_session_score(cr_session *session, const int32_t *ids, size_t n, 
         .logits = room,
         .n_vocab = n_vocab,
     };
-    for (int i = 0; i < SCORE_ROWS; i++)
-        to.rows[i] = i;
     float first = NAN;
     if (session->has_logits && n > 0 && ids[0] >= 0 && (size_t)ids[0] < n_vocab)
         first = cr_logprobs(session->has->values, n_vocab, ids[0], NULL, 0);
@@ -674,6 +680,7 @@ static cera_status stock_prefix(cr_session *session, int n, cera_error *err)
 
 cera_status cr_session_reserve(cr_session *session, size_t n, cera_error *err)
 {
+    take_seat(session, CR_SEAT_PRESENT);
     cera_status status = own_logits(session, err);
     if (status == CERA_OK)
         status = want_room(session, err);
@@ -732,6 +739,7 @@ void cr_session_settle(cr_session *session)
     cr_pages *pages = session->env.pages;
     cr_prefix *prefix = session->env.prefix;
     cr_line *now = &session->now;
+    take_seat(session, CR_SEAT_AWAY);
     cr_pages_lock(pages);
     cr_line_trim(now, pages);
     if (prefix && now->position > 0)
@@ -756,9 +764,12 @@ static cera_status embed_rows(cr_session *session, const int32_t *ids, size_t n,
                               cera_error *err)
 {
     wanted want = { .hidden = rows };
-    while (session->now.position < (int)n)
-        CR_TRY(run_chunk(session, &session->now, ids, (int)n, &want, err));
-    return CERA_OK;
+    cera_status status = CERA_OK;
+    take_seat(session, CR_SEAT_PRESENT);
+    while (status == CERA_OK && session->now.position < (int)n)
+        status = run_chunk(session, &session->now, ids, (int)n, &want, err);
+    take_seat(session, CR_SEAT_AWAY);
+    return status;
 }
 
 cera_status cr_session_embed(const cr_session_env *env, const int32_t *ids, size_t n,

@@ -11,6 +11,7 @@
 #include "grammar/grammar.h"
 #include "model/model.h"
 #include "session/prefix.h"
+#include "session/scheduler.h"
 #include "token/detok.h"
 #include "token/vocab.h"
 
@@ -22,9 +23,9 @@ typedef struct cr_session_env {
     cr_pages *pages;
     cr_prefix *prefix; /* NULL: nothing is reused */
     int context_size;
-    int chunk_size;
-    /* Runs a batch, alone or with those of other sessions. */
-    cera_status (*run)(void *ctx, const cr_batch *batch, cera_error *err);
+    cr_scheduler *scheduler;
+    /* Computes, by the scheduler. */
+    cera_status (*run)(void *ctx, cr_seat *seat, const cr_batch_seq *seq, cera_error *err);
     void *ctx;
 } cr_session_env;
 
@@ -68,6 +69,8 @@ cera_status cr_session_reserve(cr_session *session, size_t n, cera_error *err);
 void cr_session_settle(cr_session *session);
 /* Computes one token and moves forward. Not cancelled: one token is the grain of a cancel. */
 cera_status cr_session_advance(cr_session *session, int32_t id, cera_error *err);
+/* Before the sink runs, which may take its time: others go on without this session meanwhile. */
+void cr_session_step_aside(cr_session *session);
 /* Whether a cancel is pending; clears it. */
 bool cr_session_take_cancel(cr_session *session);
 size_t cr_session_room(const cr_session *session);

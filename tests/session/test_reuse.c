@@ -130,13 +130,13 @@ static int below(sequence *q, int n)
         (q)->n_log = CR_MIN((q)->n_log + (size_t)n_, sizeof(q)->log - 1);                          \
     } while (0)
 
-static cera_status run(void *ctx, const cr_batch *batch, cera_error *err)
+static cera_status run(void *ctx, cr_seat *seat, const cr_batch_seq *seq, cera_error *err)
 {
     sequence *q = ctx;
     cr_session_env real = cr_engine_env(q->engine->core);
     if (q->fail_at > 0 && --q->fail_at == 0)
         return cr_fail(err, q->failure, "made to fail");
-    return real.run(real.ctx, batch, err);
+    return real.run(real.ctx, seat, seq, err);
 }
 
 static cera_engine *open_model(const gguf_build *file, const cera_engine_options *options)

@@ -108,8 +108,8 @@ static void start(run *r, const layer *l, bool has_bias, int n_threads)
 
 static cera_status compute(run *r, const int32_t *tokens, int n, const atomic_int *cancel)
 {
-    cr_batch_seq seq = { .n_rows = n };
-    cr_batch batch = { .seqs = &seq, .n_seqs = 1, .tokens = tokens, .n_rows = n, .cancel = cancel };
+    cr_batch_seq seq = { .n_rows = n, .tokens = tokens, .cancel = cancel };
+    cr_batch batch = { .seqs = &seq, .n_seqs = 1, .n_rows = n };
     return cr_backend_cpu.plan_run(r->plan, &batch, NULL);
 }
 

@@ -346,7 +346,7 @@ typedef struct hook {
     cera_status fail; /* with this status; CERA_OK: cancel */
 } hook;
 
-static cera_status run_hooked(void *ctx, const cr_batch *batch, cera_error *err)
+static cera_status run_hooked(void *ctx, cr_seat *seat, const cr_batch_seq *seq, cera_error *err)
 {
     hook *h = ctx;
     bool now = ++h->n_runs == h->at;
@@ -354,7 +354,7 @@ static cera_status run_hooked(void *ctx, const cr_batch *batch, cera_error *err)
         return cr_fail(err, h->fail, "the hook");
     if (now && !h->after)
         cr_session_cancel(h->session);
-    cera_status status = h->env.run(h->env.ctx, batch, err);
+    cera_status status = h->env.run(h->env.ctx, seat, seq, err);
     if (now && h->after)
         cr_session_cancel(h->session);
     return status;

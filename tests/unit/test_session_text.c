@@ -26,16 +26,17 @@ static cera_engine *engine;
 static script play;
 
 /* Logits for the token after the batch: the script starts behind one BOS, and ends in EOS. */
-static cera_status run_script(void *ctx, const cr_batch *batch, cera_error *err)
+static cera_status run_script(void *ctx, cr_seat *seat, const cr_batch_seq *seq, cera_error *err)
 {
+    (void)seat;
     (void)err;
     const script *s = ctx;
-    if (batch->n_logits == 0)
+    if (seq->n_logits == 0)
         return CERA_OK;
-    size_t next = (size_t)(batch->seqs[0].n_past + batch->n_rows) - 1;
+    size_t next = (size_t)(seq->n_past + seq->n_rows) - 1;
     for (int i = 0; i < TINY_VOCAB; i++)
-        batch->logits[i] = 0;
-    batch->logits[next < s->n ? s->ids[next] : TINY_EOS] = 10;
+        seq->logits[i] = 0;
+    seq->logits[next < s->n ? s->ids[next] : TINY_EOS] = 10;
     return CERA_OK;
 }
 
@@ -457,11 +458,12 @@ static void callbacks_are_optional(void **state)
 
 /* ---- logits that are no numbers ---------------------------------------------------------- */
 
-static cera_status run_broken(void *ctx, const cr_batch *batch, cera_error *err)
+static cera_status run_broken(void *ctx, cr_seat *seat, const cr_batch_seq *seq, cera_error *err)
 {
+    (void)seat;
     (void)err;
-    for (int i = 0; batch->n_logits > 0 && i < TINY_VOCAB; i++)
-        batch->logits[i] = *(const float *)ctx;
+    for (int i = 0; seq->n_logits > 0 && i < TINY_VOCAB; i++)
+        seq->logits[i] = *(const float *)ctx;
     return CERA_OK;
 }
 

@@ -25,7 +25,7 @@ void cr_op_embed(cr_plan *plan, const cr_op *op, int worker)
     size_t begin, end;
     share(plan, worker, (size_t)plan->batch->n_rows, 1, &begin, &end);
     for (size_t row = begin; row < end; row++) {
-        size_t token = (size_t)plan->batch->tokens[row];
+        size_t token = (size_t)plan->rows[row].token;
         float *x = cr_plan_value(plan, op->out, (int)row);
         type->dequantize(table->data + token * table->row_bytes, x, table->n_cols);
         scale_all(x, op->u.embed.scale, table->n_cols);
@@ -109,32 +109,33 @@ void cr_op_head(cr_plan *plan, const cr_op *op, int worker)
 {
     const cr_proj *proj = &op->u.head.proj;
     const cr_norm *norm = &op->u.head.norm;
-    const cr_batch *batch = plan->batch;
+    int n_logits = plan->n_logits;
     size_t begin, end;
-    if (batch->hidden) {
-        size_t n_embd = plan->graph->n_embd;
-        share(plan, worker, (size_t)batch->n_rows, 1, &begin, &end);
-        for (size_t row = begin; row < end; row++)
-            plan->kernels->rms_norm(batch->hidden + row * n_embd,
-                                    cr_plan_value(plan, op->in, (int)row),
-                                    cr_weight_f32(norm->weight), n_embd, norm->eps);
+    share(plan, worker, (size_t)plan->batch->n_rows, 1, &begin, &end);
+    for (size_t row = begin; row < end; row++) {
+        if (plan->rows[row].hidden)
+            plan->kernels->rms_norm(plan->rows[row].hidden, cr_plan_value(plan, op->in, (int)row),
+                                    cr_weight_f32(norm->weight), plan->graph->n_embd, norm->eps);
     }
-    if (batch->n_logits == 0)
+    if (n_logits == 0)
         return;
-    cr_input input = cr_plan_input(plan, worker, op->in, norm, batch->logit_rows, batch->n_logits,
+    cr_input input = cr_plan_input(plan, worker, op->in, norm, plan->logit_rows, n_logits,
                                    cr_proj_quantized(proj));
-    size_t n_vocab = plan->graph->n_vocab;
-    share(plan, worker, n_vocab, 16, &begin, &end);
+    float *tile = cr_plan_scratch(plan, worker); /* rows go to different places from here */
+    share(plan, worker, plan->graph->n_vocab, 16, &begin, &end);
     for (size_t first = begin; first < end && !cr_plan_stopped(plan); first += CR_TILE) {
         size_t n = CR_MIN(end - first, (size_t)CR_TILE);
-        for (int i = 0; i < batch->n_logits; i += CR_BAND)
-            cr_plan_project(plan, worker, proj, first, n, &input, cr_band_at(i, batch->n_logits),
-                            batch->logits + (size_t)i * n_vocab + first, n_vocab);
-        for (int i = 0; i < batch->n_logits; i++) {
-            float *logits = batch->logits + (size_t)i * n_vocab + first;
-            scale_all(logits, op->u.head.scale, n);
-            if (op->u.head.cap > 0)
-                plan->kernels->soft_cap(logits, op->u.head.cap, n);
+        for (int row = 0; row < n_logits; row += CR_BAND) {
+            cr_band band = cr_band_at(row, n_logits);
+            cr_plan_project(plan, worker, proj, first, n, &input, band, tile, CR_TILE);
+            for (int i = 0; i < band.n; i++) {
+                float *logits = tile + (size_t)i * CR_TILE;
+                scale_all(logits, op->u.head.scale, n);
+                if (op->u.head.cap > 0)
+                    plan->kernels->soft_cap(logits, op->u.head.cap, n);
+                memcpy(plan->rows[plan->logit_rows[row + i]].logits + first, logits,
+                       n * sizeof *logits);
+            }
         }
     }
 }

@@ -38,9 +38,11 @@ static void *panel_of(const cr_plan *plan, int worker)
 
 bool cr_plan_stopped(cr_plan *plan)
 {
-    const atomic_int *cancel = plan->batch->cancel;
-    if (cancel && atomic_load_explicit(cancel, memory_order_relaxed))
-        atomic_store_explicit(&plan->stopped, 1, memory_order_relaxed);
+    for (int s = 0; s < plan->batch->n_seqs; s++) {
+        const atomic_int *cancel = plan->batch->seqs[s].cancel;
+        if (cancel && atomic_load_explicit(cancel, memory_order_relaxed))
+            atomic_store_explicit(&plan->stopped, 1, memory_order_relaxed);
+    }
     return atomic_load_explicit(&plan->stopped, memory_order_relaxed) != 0;
 }
 
@@ -210,7 +212,7 @@ static size_t partial_floats(const cr_graph *graph)
 }
 
 typedef struct plan_sizes {
-    size_t values, rows, turns, shared, local, partials;
+    size_t values, rows, logit_rows, turns, shared, local, partials;
 } plan_sizes;
 
 static bool measure(const cr_plan *plan, plan_sizes *out)
@@ -220,6 +222,7 @@ static bool measure(const cr_plan *plan, plan_sizes *out)
     size_t workers = (size_t)cr_pool_width(plan->backend->pool);
     return cr_mul_size(n, graph->row_floats * sizeof(float), &out->values) &&
            cr_mul_size(n, sizeof(cr_row), &out->rows) &&
+           cr_mul_size(n, sizeof(int32_t), &out->logit_rows) &&
            cr_mul_size(n, (size_t)graph->n_ropes * plan->turn_floats * sizeof(float),
                        &out->turns) &&
            cr_mul_size(n, plan->act_bytes, &out->shared) &&
@@ -236,6 +239,7 @@ static void plan_free(cr_plan *plan)
     if (measure(plan, &sizes)) {
         cr_free(host, CR_MEM_SCRATCH, plan->values, sizes.values);
         cr_free(host, CR_MEM_SCRATCH, plan->rows, sizes.rows);
+        cr_free(host, CR_MEM_SCRATCH, plan->logit_rows, sizes.logit_rows);
         cr_free(host, CR_MEM_SCRATCH, plan->turns, sizes.turns);
         cr_free(host, CR_MEM_SCRATCH, plan->shared, sizes.shared);
         cr_free(host, CR_MEM_SCRATCH, plan->local, sizes.local);
@@ -282,12 +286,13 @@ static cera_status plan_new(cr_backend *backend, const cr_graph *graph,
     if (made) {
         plan->values = cr_alloc(host, CR_MEM_SCRATCH, sizes.values);
         plan->rows = cr_alloc(host, CR_MEM_SCRATCH, sizes.rows);
+        plan->logit_rows = cr_alloc(host, CR_MEM_SCRATCH, sizes.logit_rows);
         plan->turns = cr_alloc(host, CR_MEM_SCRATCH, sizes.turns);
         plan->shared = cr_alloc(host, CR_MEM_SCRATCH, sizes.shared);
         plan->local = cr_alloc(host, CR_MEM_SCRATCH, sizes.local);
         plan->partials = cr_alloc(host, CR_MEM_SCRATCH, sizes.partials);
-        made = plan->values && plan->rows && plan->turns && plan->shared && plan->local &&
-               plan->partials;
+        made = plan->values && plan->rows && plan->logit_rows && plan->turns && plan->shared &&
+               plan->local && plan->partials;
     }
     if (!made) {
         plan_free(plan);
@@ -303,13 +308,27 @@ static cera_status plan_new(cr_backend *backend, const cr_graph *graph,
 static void begin_rows(cr_plan *plan)
 {
     const cr_batch *batch = plan->batch;
-    int row = 0;
+    size_t n_vocab = plan->graph->n_vocab, n_embd = plan->graph->n_embd;
+    int n = 0;
+    assert(batch->n_rows <= plan->max_rows);
+    plan->n_logits = 0;
     for (int s = 0; s < batch->n_seqs; s++) {
-        assert(batch->seqs[s].n_rows > 0);
-        for (int i = 0; i < batch->seqs[s].n_rows; i++)
-            plan->rows[row++] = (cr_row){ s, batch->seqs[s].n_past + i };
+        const cr_batch_seq *seq = &batch->seqs[s];
+        int first = seq->n_rows - seq->n_logits; /* the first row that wants logits */
+        assert(seq->n_rows > 0 && first >= 0 && n + seq->n_rows <= batch->n_rows);
+        for (int i = 0; i < seq->n_rows; i++, n++) {
+            plan->rows[n] = (cr_row){
+                .seq = s,
+                .position = seq->n_past + i,
+                .token = seq->tokens[i],
+                .logits = i < first ? NULL : seq->logits + (size_t)(i - first) * n_vocab,
+                .hidden = seq->hidden ? seq->hidden + (size_t)i * n_embd : NULL,
+            };
+            if (i >= first)
+                plan->logit_rows[plan->n_logits++] = n;
+        }
     }
-    assert(row == batch->n_rows && row <= plan->max_rows);
+    assert(n == batch->n_rows);
 }
 
 /* The turn of every rotary pair at the row's position. */

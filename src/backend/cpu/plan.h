@@ -28,10 +28,13 @@ struct cr_backend {
     cr_kernels kernels;
 };
 
-/* Where a row of the batch belongs. */
+/* Where a row of the batch belongs, and where its results go; NULL: not wanted. */
 typedef struct cr_row {
     int seq;
     int position;
+    int32_t token;
+    float *logits; /* [n_vocab] */
+    float *hidden; /* [n_embd] */
 } cr_row;
 
 struct cr_plan {
@@ -42,7 +45,9 @@ struct cr_plan {
     cr_type kv_type;
 
     float *values;
-    cr_row *rows; /* [max_rows] */
+    cr_row *rows;        /* [max_rows] */
+    int32_t *logit_rows; /* [n_logits] of max_rows: those that want logits, ascending */
+    int n_logits;
     float *turns; /* [n_ropes][max_rows][turn_floats]: cosines, then sines */
     size_t turn_floats;
     uint8_t *shared;
