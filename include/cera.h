@@ -765,6 +765,13 @@ typedef struct cera_generate_options {
      * the generation ends by itself, with CERA_FINISH_STOP. When a generation was ended by anything
      * else and nothing is appended, the next one with the same grammar goes on in the text. */
     cera_grammar *grammar;
+    /* Guesses at tokens to come, up to n_draft at a time, 0 to 16; 0: none. They change no answer, only
+     * the time it takes: the model computes them together with a token, and a row is used when the
+     * sampler chooses just that token. They come from `draft`, a smaller model with the same
+     * vocabulary (CERA_E_ARG otherwise) that stays open during the call; NULL: from what followed
+     * the same tokens earlier in the history. How many are tried follows from what they save. */
+    int n_draft;
+    cera_engine *draft;
 } cera_generate_options;
 CERA_API void cera_generate_options_init(cera_generate_options *options);
 
@@ -806,13 +813,14 @@ typedef struct cera_summary {
     size_t n_prompt; /* tokens appended, or in the last sync, since the previous generation */
     size_t n_reused; /* of these: known, so that they were not computed */
     size_t n_generated;
+    size_t n_drafted, n_accepted; /* guesses that were computed, and that came true */
     double prompt_ms, generate_ms, first_token_ms; /* first token: from the call */
     bool
         is_unfinished; /* there was a grammar, and the text ended (or stopped) in the middle of it */
 } cera_summary;
 
 /* Generates until something ends it. Every token handed to the sink is part of the history (after an
- * error the last one may be missing), the end token is not. A stop text ends the text before it; its tokens stay in the history. Needs
+ * error the last one, and with guesses the last ones, may be missing), the end token is not. A stop text ends the text before it; its tokens stay in the history. Needs
  * logits, so something must have been appended: CERA_E_STATE otherwise. summary may be NULL. */
 CERA_API cera_status cera_session_generate(cera_session *session,
                                            const cera_generate_options *options,

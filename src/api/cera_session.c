@@ -154,9 +154,14 @@ cera_status cera_session_generate(cera_session *session, const cera_generate_opt
     CR_TRY(want_session(session, err));
     cera_generate_options defaults;
     cera_generate_options_init(&defaults);
+    options = options ? options : &defaults;
+    cr_session_env draft;
+    bool has_draft = options->size == sizeof *options && options->draft;
+    if (has_draft)
+        draft = cr_engine_env(options->draft->core);
     session->is_busy = true;
     cera_status status =
-        cr_session_generate(session->core, options ? options : &defaults, sink, summary, err);
+        cr_session_generate(session->core, options, has_draft ? &draft : NULL, sink, summary, err);
     session->is_busy = false;
     return status;
 }

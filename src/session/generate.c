@@ -1,7 +1,9 @@
 /* Generating: sample, show, compute, until something ends it.
  *
  *     logits -> sampler -> token -> pieces -> whole characters -> no stop text in them -> sink
- *                            '--> session (its keys and values, the next logits) */
+ *                            '--> session: its keys and values, the next logits, and those behind
+ *                                 guesses (draft.h), which are used if they come true */
+#include "session/draft.h"
 #include "session/session.h"
 
 #include "sample/sampler.h"
@@ -17,9 +19,11 @@ typedef struct generation {
     cr_session *session;
     const cr_session_env *env;
     const cera_generate_options *options;
+    const cr_session_env *draft; /* of the other engine, or NULL */
     const cera_sink *sink;
     cera_error *err;
     cr_sampler *sampler;
+    cr_drafter *drafter;   /* NULL: no guesses */
     cera_grammar *grammar; /* NULL: none */
     cr_matcher *matcher;
     size_t grammar_start; /* where its text begins in the history */
@@ -42,6 +46,9 @@ static cera_status check_options(const generation *g)
     if (o->n_logprobs < 0 || o->n_logprobs > MAX_LOGPROBS)
         return cr_fail(g->err, CERA_E_ARG, "n_logprobs: expected 0 to %d, found %d", MAX_LOGPROBS,
                        o->n_logprobs);
+    if (o->n_draft < 0 || o->n_draft > CR_MAX_DRAFT)
+        return cr_fail(g->err, CERA_E_ARG, "n_draft: expected 0 to %d, found %d", CR_MAX_DRAFT,
+                       o->n_draft);
     if (o->n_stop_ids > MAX_STOP_IDS)
         return cr_fail(g->err, CERA_E_ARG, "stop_ids: expected at most %d, found %zu", MAX_STOP_IDS,
                        o->n_stop_ids);
@@ -136,7 +143,9 @@ static cera_status prepare(generation *g)
     size_t most = cr_session_room(g->session);
     if (g->options->max_tokens >= 0)
         most = CR_MIN(most, (size_t)g->options->max_tokens);
-    return cr_session_reserve(g->session, most, g->err);
+    if (g->options->n_draft > 0)
+        CR_TRY(cr_drafter_new(g->session, g->draft, g->options->n_draft, &g->drafter, g->err));
+    return cr_session_reserve(g->session, most, g->options->n_draft, g->err);
 }
 
 static bool is_end(const generation *g, int32_t id)
@@ -208,6 +217,29 @@ static cera_status choose(generation *g, int32_t *id)
     return is_end(g, *id) ? CERA_OK : status;
 }
 
+/* Computes the token, and with it guesses at those to come. */
+static cera_status advance(generation *g, int32_t id, cera_summary *summary)
+{
+    if (!g->drafter)
+        return cr_session_advance(g->session, id, NULL, 0, g->err);
+    if (cr_session_foresees(g->session, id)) {
+        summary->n_accepted++;
+        cr_drafter_hit(g->drafter);
+        return cr_session_advance(g->session, id, NULL, 0, g->err);
+    }
+    int most = cr_session_draft_room(g->session);
+    if (g->options->max_tokens >= 0) /* no guess behind the last token */
+        most = (int)CR_MIN((size_t)most, (size_t)g->options->max_tokens - summary->n_generated);
+    int32_t guesses[CR_MAX_DRAFT];
+    int n = cr_drafter_guess(g->drafter, id, most, guesses);
+    const cera_os *os = &g->env->host->os;
+    uint64_t start = os->clock_ns(os->ctx);
+    CR_TRY(cr_session_advance(g->session, id, guesses, n, g->err));
+    cr_drafter_paid(g->drafter, n, os->clock_ns(os->ctx) - start);
+    summary->n_drafted += (size_t)n;
+    return CERA_OK;
+}
+
 static cera_status loop(generation *g, cera_summary *summary)
 {
     const cera_os *os = &g->env->host->os;
@@ -237,11 +269,11 @@ static cera_status loop(generation *g, cera_summary *summary)
             return CERA_OK;
         }
         bool finished;
-        cera_finish finish;
+        cera_finish finish = CERA_FINISH_STOP;
         CR_TRY(show(g, id, &finished, &finish));
         if (summary->n_generated++ == 0)
             summary->first_token_ms = (double)(os->clock_ns(os->ctx) - start) / 1e6;
-        CR_TRY(cr_session_advance(g->session, id, g->err));
+        CR_TRY(advance(g, id, summary));
         *cr_session_detok(g->session) = g->detok;
         if (finished) {
             summary->finish = finish;
@@ -268,13 +300,15 @@ static void finish_grammar(generation *g, cera_status status, cera_summary *sum)
 }
 
 cera_status cr_session_generate(cr_session *session, const cera_generate_options *options,
-                                const cera_sink *sink, cera_summary *summary, cera_error *err)
+                                const cr_session_env *draft, const cera_sink *sink,
+                                cera_summary *summary, cera_error *err)
 {
     const cr_session_env *env = cr_session_get_env(session);
     generation g = {
         .session = session,
         .env = env,
         .options = options,
+        .draft = draft,
         .sink = sink ? sink : &(cera_sink){ 0 },
         .err = err,
         .n_vocab = env->model->graph.n_vocab,
@@ -288,7 +322,8 @@ cera_status cr_session_generate(cr_session *session, const cera_generate_options
     cera_status status = prepare(&g);
     if (status == CERA_OK) {
         status = loop(&g, &sum);
-        cr_session_settle(session);
+        cera_status settled = cr_session_settle(session, status == CERA_OK ? err : NULL);
+        status = status == CERA_OK ? settled : status;
     }
     /* Text that was held back and turned out to be no stop text; a stop text stays unseen. */
     if (status == CERA_OK && !g.hit_stop_text && sum.finish != CERA_FINISH_SINK)
@@ -303,6 +338,7 @@ cera_status cr_session_generate(cr_session *session, const cera_generate_options
     }
     cr_stop_done(&g.stop);
     cr_buf_done(&g.text);
+    cr_drafter_free(g.drafter);
     cr_sampler_free(g.sampler);
     return status;
 }

@@ -189,13 +189,17 @@ cera_status cr_line_reserve_ring(cr_line *line, cr_pages *pages, uint64_t writer
     return CERA_OK;
 }
 
+int cr_line_room(const cr_line *line, const cr_pages *pages)
+{
+    int room = line->n_max * CR_PAGE - line->position;
+    for (int g = 0; g < pages->graph->n_groups; g++)
+        room = CR_MIN(room, line->end[g] * CR_PAGE - line->position);
+    return room;
+}
+
 bool cr_line_is_reserved(const cr_line *line, const cr_pages *pages)
 {
-    for (int g = 0; g < pages->graph->n_groups; g++) {
-        if (line->end[g] <= line->position / CR_PAGE)
-            return false;
-    }
-    return true;
+    return cr_line_room(line, pages) > 0;
 }
 
 bool cr_line_has_passed(const cr_line *line, const cr_pages *pages)

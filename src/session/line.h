@@ -57,6 +57,8 @@ cera_status cr_line_reserve(cr_line *line, cr_pages *pages, uint64_t writer, cr_
 /* Reserves n positions for single tokens: a window's pages go round, as many as it ever needs. */
 cera_status cr_line_reserve_ring(cr_line *line, cr_pages *pages, uint64_t writer, int n,
                                  cera_error *err);
+/* Positions behind the line's own that have their pages. */
+int cr_line_room(const cr_line *line, const cr_pages *pages);
 /* Whether the next token has its pages. */
 bool cr_line_is_reserved(const cr_line *line, const cr_pages *pages);
 

@@ -17,6 +17,19 @@ typedef struct logits {
     float values[];
 } logits;
 
+/* Rows behind the line that have been computed for guesses, and what came of them:
+ *
+ *     line's position
+ *     | lagging | the token | guess | guess | guess |
+ *     '------- taken ---------------'               n
+ *
+ * first: the rows that lagged behind and gave no logits again. */
+typedef struct ahead {
+    int max;       /* guesses in one run */
+    float *logits; /* [max + 1][n_vocab], those of row first and behind; NULL: no guesses */
+    int n, taken, first;
+} ahead;
+
 struct cr_session {
     cr_session_env env;
     uint64_t writer; /* of pages */
@@ -29,6 +42,7 @@ struct cr_session {
     bool has_logits;
     cr_detok detok;
     cr_session_open open;
+    ahead ahead; /* nothing but while generating */
     cr_seat seat;
     atomic_int cancel;
     size_t n_prompt,
@@ -170,13 +184,13 @@ const float *cr_session_logits(const cr_session *session)
 
 const int32_t *cr_session_history(const cr_session *session, size_t *n)
 {
-    *n = (size_t)session->now.position;
+    *n = (size_t)(session->now.position + session->ahead.taken);
     return session->history;
 }
 
 size_t cr_session_room(const cr_session *session)
 {
-    return (size_t)(session->n_context - session->now.position);
+    return (size_t)(session->n_context - session->now.position - session->ahead.taken);
 }
 
 const cr_session_env *cr_session_get_env(const cr_session *session)
@@ -253,6 +267,8 @@ typedef struct wanted {
     float *hidden;       /* [n][n_embd], or NULL */
     int branch;          /* a position behind which the state may be wanted again */
     const scorer *score; /* or NULL */
+    float *ahead;        /* [n_ahead][n_vocab] of the last rows, or NULL */
+    int n_ahead;
 } wanted;
 
 /* A row's logits tell how likely the token behind it was; the rows at `position` and behind it, up to
@@ -385,6 +401,10 @@ static cera_status run_rows(cr_session *session, cr_line *line, const int32_t *i
     if (want->score) {
         seq.n_logits = n_rows;
         seq.logits = want->score->logits;
+    }
+    if (want->ahead) {
+        seq.n_logits = want->n_ahead;
+        seq.logits = want->ahead;
     }
     return session->env.run(session->env.ctx, &session->seat, &seq, err);
 }
@@ -605,7 +625,7 @@ cera_status cr_session_sync(cr_session *session, const int32_t *ids, size_t n, c
     while (to.n_same < CR_MIN(session->now.position, to.n) &&
            session->history[to.n_same] == ids[to.n_same])
         to.n_same++;
-    if (to.n_same < to.n || session->now.position > to.n)
+    if (to.n_same < to.n || session->now.position > to.n || !session->has_logits)
         CR_TRY(bring(session, &to, &n_reused, err));
     session->n_prompt = n;
     session->n_reused = n_reused;
@@ -646,6 +666,13 @@ cera_status cr_session_append_text(cr_session *session, cr_str text, bool parse_
 
 /* ---- single tokens ----------------------------------------------------------------------- */
 
+static size_t ahead_bytes(const cr_session *session)
+{
+    if (session->ahead.max == 0)
+        return 0;
+    return ((size_t)session->ahead.max + 1) * session->env.model->graph.n_vocab * sizeof(float);
+}
+
 /* Forks that share the logits would make the first token drop them, and the second one allocate. */
 static cera_status own_logits(cr_session *session, cera_error *err)
 {
@@ -678,7 +705,7 @@ static cera_status stock_prefix(cr_session *session, int n, cera_error *err)
     return stocked ? CERA_OK : cr_fail_nomem(err, 0, "the prefix tree");
 }
 
-cera_status cr_session_reserve(cr_session *session, size_t n, cera_error *err)
+cera_status cr_session_reserve(cr_session *session, size_t n, int n_draft, cera_error *err)
 {
     take_seat(session, CR_SEAT_PRESENT);
     cera_status status = own_logits(session, err);
@@ -689,8 +716,14 @@ cera_status cr_session_reserve(cr_session *session, size_t n, cera_error *err)
     if (status == CERA_OK)
         status =
             cr_line_reserve_ring(&session->now, session->env.pages, session->writer, (int)n, err);
+    if (status == CERA_OK && n_draft > 0) {
+        session->ahead.max = n_draft;
+        session->ahead.logits = cr_alloc(session->env.host, CR_MEM_SCRATCH, ahead_bytes(session));
+        if (!session->ahead.logits)
+            status = cr_fail_nomem(err, ahead_bytes(session), "the logits of drafts");
+    }
     if (status != CERA_OK)
-        cr_session_settle(session);
+        cr_session_settle(session, NULL);
     return status;
 }
 
@@ -706,39 +739,138 @@ static void remember_token(cr_session *session)
                       session->now.state);
 }
 
-cera_status cr_session_advance(cr_session *session, int32_t id, cera_error *err)
+/* The line moves on by n computed tokens; the state in `spare` is the one there. */
+static void pass_tokens(cr_session *session, int n)
 {
     cr_pages *pages = session->env.pages;
     cr_line *now = &session->now;
-    CR_TRY(want_room(session, err));
-    int end = now->position + 1;
-    if (!cr_line_is_reserved(now, pages))
-        CR_TRY(cr_line_reserve(now, pages, session->writer, (cr_line_goal){ end, end }, err));
-    session->history[now->position] = id;
-    wanted want = { .logits = true };
-    CR_TRY(run_rows(session, now, session->history, end, &want, NULL, true, err));
     if (has_state(session)) {
         cr_pages_lock(pages);
-        move_line(session, now, end);
+        move_line(session, now, now->position + n);
         remember_token(session);
         cr_pages_unlock(pages);
     } else {
-        now->position = end;
+        now->position += n;
     }
     if (cr_line_has_passed(now, pages)) {
         cr_pages_lock(pages);
         cr_line_pass(now, pages, session->writer);
         cr_pages_unlock(pages);
     }
-    swap_logits(session);
+}
+
+/* ---- guesses at tokens to come ----------------------------------------------------------- */
+
+/* Computes rows of the history behind the line: those that lag behind, and then some whose logits are
+ * wanted. The line stays: which of them are right is not known yet. */
+static cera_status look_ahead(cr_session *session, int n_rows, int n_lag, cera_error *err)
+{
+    CR_TRY(want_room(session, err));
+    wanted want = { .ahead = session->ahead.logits, .n_ahead = n_rows - n_lag };
+    return run_rows(session, &session->now, session->history, session->now.position + n_rows, &want,
+                    NULL, true, err);
+}
+
+/* The rest of the guesses is refuted. Keys and values behind the tokens that were taken will be written
+ * over, but a recurrent state is the one behind all rows: the line stays where its state is, and the
+ * tokens since then lag behind, to be computed again with the next one. */
+static void drop_guesses(cr_session *session)
+{
+    ahead *a = &session->ahead;
+    a->n = a->taken;
+    if (has_state(session))
+        return;
+    pass_tokens(session, a->taken);
+    a->n = a->taken = 0;
+}
+
+/* Lets the line catch up with its tokens. */
+static cera_status catch_up(cr_session *session, cera_error *err)
+{
+    ahead *a = &session->ahead;
+    drop_guesses(session);
+    if (a->taken == 0)
+        return CERA_OK;
+    CR_TRY(look_ahead(session, a->taken, a->taken, err));
+    pass_tokens(session, a->taken);
+    a->n = a->taken = 0;
     return CERA_OK;
 }
 
-void cr_session_settle(cr_session *session)
+/* One more of the rows that were computed ahead turns out to be right. */
+static void take_row(cr_session *session)
+{
+    ahead *a = &session->ahead;
+    size_t n_vocab = session->env.model->graph.n_vocab;
+    a->taken++;
+    memcpy(session->has->values, a->logits + (size_t)(a->taken - 1 - a->first) * n_vocab,
+           n_vocab * sizeof *a->logits);
+    if (a->taken < a->n)
+        return;
+    pass_tokens(session, a->n);
+    a->n = a->taken = 0;
+}
+
+bool cr_session_foresees(const cr_session *session, int32_t id)
+{
+    const ahead *a = &session->ahead;
+    return a->taken < a->n && session->history[session->now.position + a->taken] == id;
+}
+
+int cr_session_draft_room(const cr_session *session)
+{
+    const ahead *a = &session->ahead;
+    int n_lag = has_state(session) ? a->taken : 0;
+    int room = cr_line_room(&session->now, session->env.pages) - a->taken - 1;
+    room = CR_MIN(room, (int)cr_session_room(session) - 1);
+    return CR_MAX(CR_MIN(room, a->max - n_lag), 0);
+}
+
+cera_status cr_session_advance(cr_session *session, int32_t id, const int32_t *draft, int n_draft,
+                               cera_error *err)
+{
+    cr_pages *pages = session->env.pages;
+    cr_line *now = &session->now;
+    ahead *a = &session->ahead;
+    if (cr_session_foresees(session, id)) {
+        take_row(session);
+        return CERA_OK;
+    }
+    drop_guesses(session);
+    if (a->taken > 0 && (a->taken > a->max || cr_line_room(now, pages) <= a->taken))
+        CR_TRY(catch_up(session, err));
+    CR_TRY(want_room(session, err));
+    int n_lag = a->taken, end = now->position + n_lag + 1;
+    if (cr_line_room(now, pages) <= n_lag)
+        CR_TRY(cr_line_reserve(now, pages, session->writer, (cr_line_goal){ end, end }, err));
+    session->history[end - 1] = id;
+    n_draft = CR_MIN(n_draft, cr_session_draft_room(session));
+    if (n_lag + n_draft == 0) {
+        wanted want = { .logits = true };
+        CR_TRY(run_rows(session, now, session->history, end, &want, NULL, true, err));
+        pass_tokens(session, 1);
+        swap_logits(session);
+        return CERA_OK;
+    }
+    if (n_draft > 0)
+        memcpy(session->history + end, draft, (size_t)n_draft * sizeof *draft);
+    CR_TRY(look_ahead(session, n_lag + 1 + n_draft, n_lag, err));
+    a->n = n_lag + 1 + n_draft;
+    a->first = n_lag;
+    take_row(session);
+    return CERA_OK;
+}
+
+cera_status cr_session_settle(cr_session *session, cera_error *err)
 {
     cr_pages *pages = session->env.pages;
     cr_prefix *prefix = session->env.prefix;
     cr_line *now = &session->now;
+    cera_status status = catch_up(session, err);
+    if (status != CERA_OK)
+        session->has_logits = false;
+    cr_free(session->env.host, CR_MEM_SCRATCH, session->ahead.logits, ahead_bytes(session));
+    session->ahead = (ahead){ .n = 0 };
     take_seat(session, CR_SEAT_AWAY);
     cr_pages_lock(pages);
     cr_line_trim(now, pages);
@@ -746,6 +878,7 @@ void cr_session_settle(cr_session *session)
         cr_prefix_add(prefix, session->history, now->position, now,
                       cr_prefix_spacing(prefix) >= 0 ? now->state : NULL);
     cr_pages_unlock(pages);
+    return status;
 }
 
 /* ---- embedding --------------------------------------------------------------------------- */

@@ -48,9 +48,10 @@ cera_status cr_session_score(cr_session *session, const int32_t *ids, size_t n, 
 cera_status cr_session_sync(cr_session *session, const int32_t *ids, size_t n, cera_error *err);
 cera_status cr_session_rewind(cr_session *session, size_t position, cera_error *err);
 cera_status cr_session_fork(cr_session *session, cr_session **out, cera_error *err);
-/* options is not NULL; sink and summary may be. */
+/* options is not NULL; draft (the env of options->draft), sink and summary may be. */
 cera_status cr_session_generate(cr_session *session, const cera_generate_options *options,
-                                const cera_sink *sink, cera_summary *summary, cera_error *err);
+                                const cr_session_env *draft, const cera_sink *sink,
+                                cera_summary *summary, cera_error *err);
 void cr_session_cancel(cr_session *session);
 void cr_session_reset(cr_session *session);
 
@@ -63,12 +64,20 @@ cera_status cr_session_embed(const cr_session_env *env, const int32_t *ids, size
 
 /* ---- between session.c and generate.c ---------------------------------------------------- */
 
-/* Takes all that n single tokens need, or nothing; then come the tokens; then cr_session_settle gives
- * back what was not needed and lets other sessions find what was computed. */
-cera_status cr_session_reserve(cr_session *session, size_t n, cera_error *err);
-void cr_session_settle(cr_session *session);
-/* Computes one token and moves forward. Not cancelled: one token is the grain of a cancel. */
-cera_status cr_session_advance(cr_session *session, int32_t id, cera_error *err);
+/* Takes all that n single tokens need, with up to n_draft guesses at a time, or nothing; then come the
+ * tokens; then cr_session_settle gives back what was not needed and lets other sessions find what was
+ * computed. Settling fails only where guesses were refuted by a model with recurrent state, whose last
+ * tokens must be computed again and cannot be: they are gone then, and so are the logits. */
+cera_status cr_session_reserve(cr_session *session, size_t n, int n_draft, cera_error *err);
+cera_status cr_session_settle(cr_session *session, cera_error *err);
+/* Moves forward by one token, and computes it unless it was foreseen; with it, as far as there is room,
+ * draft[n_draft], guesses at what will follow. Not cancelled: one token is the grain of a cancel. */
+cera_status cr_session_advance(cr_session *session, int32_t id, const int32_t *draft, int n_draft,
+                               cera_error *err);
+/* Whether `id` was guessed, so that advancing by it computes nothing. */
+bool cr_session_foresees(const cr_session *session, int32_t id);
+/* How many guesses can be computed with the next token. */
+int cr_session_draft_room(const cr_session *session);
 /* Before the sink runs, which may take its time: others go on without this session meanwhile. */
 void cr_session_step_aside(cr_session *session);
 /* Whether a cancel is pending; clears it. */

@@ -288,8 +288,9 @@ static cera_status do_generate(sequence *q, subject *s, int32_t *ids, int *n)
     options.max_tokens = below(q, 4) == 0 ? -1 : below(q, 80);
     options.top_k = 1;
     options.ignore_eos = true;
+    options.n_draft = below(q, 2) ? 1 + below(q, 8) : 0;
     LOG(q, " generate %d", options.max_tokens);
-    cera_status status = cr_session_generate(s->session, &options, NULL, NULL, NULL);
+    cera_status status = cr_session_generate(s->session, &options, NULL, NULL, NULL, NULL);
     size_t n_now;
     const int32_t *history = cr_session_history(s->session, &n_now);
     memcpy(ids, history, n_now * sizeof *ids);
@@ -298,6 +299,10 @@ static cera_status do_generate(sequence *q, subject *s, int32_t *ids, int *n)
     if (status != CERA_OK) {
         memcpy(s->history, ids, n_now * sizeof *ids);
         s->n = (int)n_now;
+        /* Tokens that guesses have made lag behind may be lost, and the logits with them. */
+        q->fail_at = 0;
+        if (n_now > 0 && !cr_session_logits(s->session))
+            assert_int_equal(cr_session_rewind(s->session, n_now, NULL), CERA_OK);
     }
     return status;
 }

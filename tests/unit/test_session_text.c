@@ -120,7 +120,7 @@ static cera_summary generate(const cera_generate_options *options, tiny_record *
     cera_sink sink = tiny_sink(record);
     cera_summary summary;
     cera_error err;
-    if (cr_session_generate(play.session, options, &sink, &summary, &err) != CERA_OK)
+    if (cr_session_generate(play.session, options, NULL, &sink, &summary, &err) != CERA_OK)
         fail_msg("%s", err.message);
     assert_false(record->broken);
     assert_int_equal(record->n_tokens, summary.n_generated);
@@ -402,7 +402,7 @@ static void characters_over_several_calls(void **state)
     assert_int_equal(cr_session_append_ids(play.session, (int32_t[]){ TINY_BOS }, 1, NULL),
                      CERA_OK);
     for (size_t i = 0; i < play.n; i++)
-        assert_int_equal(cr_session_generate(play.session, &one, &sink, NULL, NULL), CERA_OK);
+        assert_int_equal(cr_session_generate(play.session, &one, NULL, &sink, NULL, NULL), CERA_OK);
     assert_false(record.broken);
     assert_string_equal(record.text, text);
 
@@ -419,7 +419,7 @@ static void characters_over_several_calls(void **state)
         int32_t a = play.ids[0];
         assert_int_equal(cr_session_append_ids(play.session, &a, 1, NULL), CERA_OK);
         record = (tiny_record){ .n_tokens = 0 };
-        assert_int_equal(cr_session_generate(play.session, &one, &sink, NULL, NULL), CERA_OK);
+        assert_int_equal(cr_session_generate(play.session, &one, NULL, &sink, NULL, NULL), CERA_OK);
         assert_string_equal(record.text, "j"); /* the script at this position */
     }
 }
@@ -448,7 +448,7 @@ static void callbacks_are_optional(void **state)
                          CERA_OK);
         cera_summary summary;
         assert_int_equal(
-            cr_session_generate(play.session, &options, mask ? &sink : NULL, &summary, NULL),
+            cr_session_generate(play.session, &options, NULL, mask ? &sink : NULL, &summary, NULL),
             CERA_OK);
         assert_int_equal(summary.n_generated, all.n_generated);
         assert_string_equal(part.text, mask & 1 ? record.text : "");
@@ -486,7 +486,8 @@ static void logits_that_are_no_numbers(void **state)
             tiny_record record = { .n_tokens = 0 };
             cera_sink sink = tiny_sink(&record);
             cera_error err;
-            assert_int_equal(cr_session_generate(s, &options, &sink, NULL, &err), CERA_E_FORMAT);
+            assert_int_equal(cr_session_generate(s, &options, NULL, &sink, NULL, &err),
+                             CERA_E_FORMAT);
             assert_non_null(strstr(err.message, "logits"));
             assert_int_equal(record.n_tokens, 0);
         }
