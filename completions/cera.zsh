@@ -80,6 +80,10 @@ _cera() {
                 '--ignore-eos[never choose the model'\''s end tokens]' \
                 '*--logit-bias[add B to the logit of token ID; -inf bans it]:ID=B:' \
                 '--logprobs[with --format json\: log-probability of each token and of N alternatives]:N:' \
+                '--lookup[guess tokens from what followed the same ones before\: the same text, sooner where it repeats]' \
+                '-d[guess tokens with this smaller model, which has the same vocabulary\: the same text, sooner]:PATH:_files' \
+                '--draft-model[guess tokens with this smaller model, which has the same vocabulary\: the same text, sooner]:PATH:_files' \
+                '--draft-max[with either of them\: at most N guesses at a time (default 8)]:N:' \
                 '--grammar[hold the text to this grammar (GBNF)]:GBNF|@FILE:' \
                 '--grammar-file[the same, from a file]:FILE:_files' \
                 '-j[hold the text to JSON that this schema accepts]:JSON|@FILE:' \

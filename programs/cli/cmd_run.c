@@ -18,6 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { DEFAULT_DRAFT = 8 }; /* guesses at a time */
+
 /* The run's own state: what the sink collects, and what is printed at the end. */
 typedef struct run_state {
     const cli_args *args;
@@ -118,6 +120,8 @@ static void tell_end(const run_state *run, size_t n_ids)
     report_note(1, "Generated tokens: %zu", summary->n_generated);
     report_note(1, "Prefill: %.1f tok/s", per_second(n_ids, run->prompt_ms));
     report_note(1, "Decode: %.1f tok/s", per_second(summary->n_generated, summary->generate_ms));
+    if (run->options.n_draft > 0)
+        report_note(1, "Guessed tokens: %zu, right: %zu", summary->n_drafted, summary->n_accepted);
     report_note(1, "Finish: %s", cera_finish_name(summary->finish));
 }
 
@@ -147,6 +151,10 @@ static void print_json(run_state *run, const cera_engine *engine, size_t n_ids)
                   per_second(summary->n_generated, summary->generate_ms), "ttft_ms",
                   summary->n_generated > 0 ? json_real(run->prompt_ms + summary->first_token_ms)
                                            : json_null()));
+    if (run->options.n_draft > 0)
+        json_object_set_new(root, "drafts",
+                            json_pack("{s:I, s:I}", "drafted", (json_int_t)summary->n_drafted,
+                                      "accepted", (json_int_t)summary->n_accepted));
     out_json_seeded(root, run->options.seed);
 }
 
@@ -236,6 +244,31 @@ static int run_engine(run_state *run, cera_engine *engine, prompt *text)
     return code;
 }
 
+/* The options under one of their two names. */
+static option_id draft_option(const cli_args *args, option_id name, option_id other)
+{
+    return is_set(args, name) ? name : other;
+}
+
+/* What guesses tokens: nothing, the text itself, or another model, which is opened. */
+static int open_draft(const cli_args *args, cera_generate_options *options)
+{
+    option_id model = draft_option(args, OPT_DRAFT_MODEL, OPT_MODEL_DRAFT);
+    option_id most = draft_option(args, OPT_DRAFT_MAX, OPT_DRAFT_N);
+    if (is_set(args, most) && !is_set(args, model) && !is_set(args, OPT_LOOKUP))
+        return report_error(EXIT_USAGE, "--draft-max needs something that guesses",
+                            "it says how many tokens are guessed at a time",
+                            "--lookup or --draft-model PATH");
+    if (is_set(args, model) && is_set(args, OPT_LOOKUP))
+        return report_error(EXIT_USAGE, "--lookup and --draft-model exclude each other",
+                            "tokens are guessed in one way", "one of them");
+    if (!is_set(args, model) && !is_set(args, OPT_LOOKUP))
+        return EXIT_OK;
+    options->n_draft = is_set(args, most) ? (int)args->option[most].integer : DEFAULT_DRAFT;
+    return is_set(args, model) ? model_open_draft(args, args->option[model].text, &options->draft)
+                               : EXIT_OK;
+}
+
 int command_RUN(const cli_args *args)
 {
     if (run_is_chat(args))
@@ -256,6 +289,8 @@ int command_RUN(const cli_args *args)
         code = prompt_read(args, OPT_PROMPT, &text);
     if (code == EXIT_OK)
         code = model_open_engine(args, run.path, &engine);
+    if (code == EXIT_OK)
+        code = open_draft(args, &run.options);
     if (code == EXIT_OK) {
         run.tokens = run.json ? json_array() : NULL;
         run.logprobs = run.options.n_logprobs > 0 ? json_array() : NULL;
@@ -265,6 +300,7 @@ int command_RUN(const cli_args *args)
     json_decref(run.logprobs);
     bytes_done(&run.text);
     cera_grammar_free(run.options.grammar);
+    cera_engine_close(run.options.draft);
     cera_engine_close(engine);
     prompt_done(&text);
     sampling_done(&chosen);

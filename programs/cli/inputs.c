@@ -100,7 +100,7 @@ const char *model_kv_name(cera_kv_type type)
     return kv_names[type];
 }
 
-int model_open_engine(const cli_args *args, const char *path, cera_engine **out)
+static int open_engine(const cli_args *args, const char *path, bool reuse, cera_engine **out)
 {
     cera_host host;
     model_host(&host);
@@ -114,8 +114,7 @@ int model_open_engine(const cli_args *args, const char *path, cera_engine **out)
         options.chunk_size = size == 0 ? (int)option_table[OPT_UBATCH_SIZE].max : (int)size;
     }
     options.kv_type = model_kv_type(args);
-    options.no_reuse =
-        true; /* these commands compute a prompt once, or measure how long that takes */
+    options.no_reuse = !reuse;
     options.cpu_tier = args->option[OPT_CPU_TIER].text;
     options.pre = args->option[OPT_PRE].text;
 
@@ -124,6 +123,17 @@ int model_open_engine(const cli_args *args, const char *path, cera_engine **out)
     if (cera_engine_open_source(&source, &options, out, &err) != CERA_OK)
         return model_failed(path, &err);
     return EXIT_OK;
+}
+
+/* Commands compute a prompt once, or measure how long that takes: nothing is reused. */
+int model_open_engine(const cli_args *args, const char *path, cera_engine **out)
+{
+    return open_engine(args, path, false, out);
+}
+
+int model_open_draft(const cli_args *args, const char *path, cera_engine **out)
+{
+    return open_engine(args, path, true, out);
 }
 
 /* ---- text -------------------------------------------------------------------------------- */

@@ -20,6 +20,8 @@ void model_host(cera_host *host);
 cera_kv_type model_kv_type(const cli_args *args);
 const char *model_kv_name(cera_kv_type type);
 int model_open_engine(const cli_args *args, const char *path, cera_engine **out);
+/* The same for a model that guesses: it often goes back a little, so it remembers. */
+int model_open_draft(const cli_args *args, const char *path, cera_engine **out);
 /* Reports that opening `path` failed. */
 int model_failed(const char *path, const cera_error *err);
 
