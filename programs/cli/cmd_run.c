@@ -244,29 +244,23 @@ static int run_engine(run_state *run, cera_engine *engine, prompt *text)
     return code;
 }
 
-/* The options under one of their two names. */
-static option_id draft_option(const cli_args *args, option_id name, option_id other)
-{
-    return is_set(args, name) ? name : other;
-}
-
 /* What guesses tokens: nothing, the text itself, or another model, which is opened. */
 static int open_draft(const cli_args *args, cera_generate_options *options)
 {
-    option_id model = draft_option(args, OPT_DRAFT_MODEL, OPT_MODEL_DRAFT);
-    option_id most = draft_option(args, OPT_DRAFT_MAX, OPT_DRAFT_N);
-    if (is_set(args, most) && !is_set(args, model) && !is_set(args, OPT_LOOKUP))
+    if (is_set(args, OPT_DRAFT_MAX) && !is_set(args, OPT_DRAFT_MODEL) && !is_set(args, OPT_LOOKUP))
         return report_error(EXIT_USAGE, "--draft-max needs something that guesses",
                             "it says how many tokens are guessed at a time",
                             "--lookup or --draft-model PATH");
-    if (is_set(args, model) && is_set(args, OPT_LOOKUP))
+    if (is_set(args, OPT_DRAFT_MODEL) && is_set(args, OPT_LOOKUP))
         return report_error(EXIT_USAGE, "--lookup and --draft-model exclude each other",
                             "tokens are guessed in one way", "one of them");
-    if (!is_set(args, model) && !is_set(args, OPT_LOOKUP))
+    if (!is_set(args, OPT_DRAFT_MODEL) && !is_set(args, OPT_LOOKUP))
         return EXIT_OK;
-    options->n_draft = is_set(args, most) ? (int)args->option[most].integer : DEFAULT_DRAFT;
-    return is_set(args, model) ? model_open_draft(args, args->option[model].text, &options->draft)
-                               : EXIT_OK;
+    options->n_draft =
+        is_set(args, OPT_DRAFT_MAX) ? (int)args->option[OPT_DRAFT_MAX].integer : DEFAULT_DRAFT;
+    return is_set(args, OPT_DRAFT_MODEL)
+               ? model_open_draft(args, args->option[OPT_DRAFT_MODEL].text, &options->draft)
+               : EXIT_OK;
 }
 
 int command_RUN(const cli_args *args)

@@ -92,6 +92,9 @@ static const struct {
     { "dry-sequence-breaker", OPT_DRY_BREAKER },
     { "system-prompt", OPT_SYSTEM },
     { "chat-template-kwargs", OPT_TEMPLATE_VARS },
+    { "model-draft", OPT_DRAFT_MODEL },
+    { "draft", OPT_DRAFT_MAX },
+    { "draft-n", OPT_DRAFT_MAX },
 };
 
 /* Values that mean something to other programs: -n -2 fills the context, -t -1 chooses,

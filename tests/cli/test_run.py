@@ -51,6 +51,30 @@ class RunTest(unittest.TestCase):
             if other:
                 self.assertEqual(cera(*args, *other).out, result.out, other)
 
+    def test_guesses_change_no_text(self):
+        """Greedy and sampled, by lookup and by a model, which may be the same one."""
+        args = ["run", TINY, "-p", "Once upon a time, once upon a time, once", "-n", "80",
+                "--ignore-eos", "--format", "json"]
+        for sampling in (GREEDY, ["--seed", "7"]):
+            plain = json.loads(cera(*args, *sampling).out)
+            self.assertNotIn("drafts", plain)
+            for options in (["--lookup"], ["--lookup", "--draft-max", "16"],
+                            ["--draft-model", TINY, "--draft-max", "3"],
+                            ["--model-draft", TINY, "--draft", "3"]):
+                result = json.loads(cera(*args, *sampling, *options).out)
+                self.assertEqual(result["tokens"], plain["tokens"], options)
+                drafts = result["drafts"]
+                self.assertLessEqual(drafts["accepted"], drafts["drafted"])
+
+    def test_guessing_options_that_make_no_sense(self):
+        for options, told in ((["--draft-max", "4"], "--draft-max needs something that guesses"),
+                              (["--lookup", "--draft-model", TINY], "exclude each other"),
+                              (["--lookup", "--draft-max", "17"], "17"),
+                              (["--draft-model", "absent.gguf"], "absent.gguf")):
+            result = cera("run", TINY, "-p", "a", *options)
+            self.assertNotEqual(result.code, 0, options)
+            self.assertIn(told, result.err, options)
+
     def test_dry_ends_a_loop(self):
         """Whatever follows two tokens as it did before is out of reach, so no three tokens come
         twice."""
