@@ -13,7 +13,7 @@ enum {
 };
 
 /* Of the time of a run that may be lost to guesses, and what a generation begins with, in runs. */
-static const double share = 0.02, advance = 1.0;
+static const double share = 0.02, first_credit = 1.0;
 
 struct cr_drafter {
     cr_host *host;
@@ -201,7 +201,7 @@ void cr_drafter_paid(cr_drafter *d, int n, uint64_t ns)
     if (n == 0) {
         if (d->run_ns == 0) {
             d->run_ns = took;
-            d->account_ns = advance * took;
+            d->account_ns = first_credit * took;
         }
         /* A run that was interrupted says nothing. */
         d->run_ns += (CR_MIN(took, 2 * d->run_ns) - d->run_ns) / 8;
