@@ -434,6 +434,7 @@ static void choose_options(player *p, act *a)
     a->options.temperature = below(&p->random, 2) ? 0.0f : 1.3f;
     a->options.seed = next_random(&p->random);
     a->options.ignore_eos = true;
+    a->options.n_draft = below(&p->random, 2) ? 6 : 0;
 }
 
 static int ignore_text(void *user, const char *text, size_t n)
@@ -526,6 +527,7 @@ static void replay(const player *p, cera_engine *plain, int number)
             size_t before = cera_session_position(s), n;
             cera_generate_options options = a->options;
             options.max_tokens = a->n;
+            options.n_draft = 0;
             assert_int_equal(cera_session_generate(s, &options, NULL, NULL, NULL), CERA_OK);
             const int32_t *history = cera_session_history(s, &n);
             assert_int_equal(n, before + (size_t)a->n);
