@@ -614,7 +614,7 @@ typedef struct cera_roofline {
     uint64_t head_macs;  /* those of them that make logits: for one token of a prompt only */
 } cera_roofline;
 
-/* Takes the time of some tokens. Waits until no session of the engine computes. */
+/* Takes the time of some tokens. CERA_E_STATE while a session of the engine computes. */
 CERA_API cera_status cera_engine_roofline(cera_engine *engine, cera_roofline *out, cera_error *err);
 
 typedef enum cera_pooling {

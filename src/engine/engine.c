@@ -213,9 +213,10 @@ static cera_status run(void *ctx, cr_seat *seat, const cr_batch_seq *seq, cera_e
 cera_status cr_engine_roofline(cr_engine *engine, cera_roofline *out, cera_error *err)
 {
     CR_TRY(cr_gguf_check_unchanged(engine->file, err));
-    cr_lock_take(&engine->run_lock);
+    if (!cr_scheduler_hold(engine->scheduler))
+        return cr_fail(err, CERA_E_STATE, "roofline: a session of this engine is computing");
     cera_status status = engine->api->plan_roofline(engine->plan, out, err);
-    cr_lock_drop(&engine->run_lock);
+    cr_scheduler_release(engine->scheduler);
     return status;
 }
 

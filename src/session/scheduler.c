@@ -241,6 +241,16 @@ static void compute(cr_scheduler *s, const request *own)
     tell(s, own);
 }
 
+/* The one that has waited longest leads next; nobody does when there is none. */
+static void hand_on(cr_scheduler *s)
+{
+    s->is_led = s->first != NULL;
+    if (!s->is_led)
+        return;
+    atomic_store_explicit(&s->first->state, LEADS, memory_order_release);
+    wake(s, &s->n_told);
+}
+
 /* Computes steps until the caller's own request is done, then hands on. */
 static void lead(cr_scheduler *s, const request *own)
 {
@@ -249,11 +259,7 @@ static void lead(cr_scheduler *s, const request *own)
         if (!end_cancelled(s, own))
             compute(s, own);
     }
-    s->is_led = s->first != NULL;
-    if (!s->is_led)
-        return;
-    atomic_store_explicit(&s->first->state, LEADS, memory_order_release);
-    wake(s, &s->n_told);
+    hand_on(s);
 }
 
 /* Sleeps until the request is done, or its thread is to lead. */
@@ -312,6 +318,22 @@ int cr_scheduler_chunk(const cr_scheduler *s)
 {
     bool shared = atomic_load_explicit(&s->n_present, memory_order_relaxed) > 1;
     return shared ? CR_MIN(s->options.chunk_size, SHARED_ROWS) : s->options.chunk_size;
+}
+
+bool cr_scheduler_hold(cr_scheduler *s)
+{
+    cr_lock_take(&s->lock);
+    bool is_free = !s->is_led;
+    s->is_led = true;
+    cr_lock_drop(&s->lock);
+    return is_free;
+}
+
+void cr_scheduler_release(cr_scheduler *s)
+{
+    cr_lock_take(&s->lock);
+    hand_on(s);
+    cr_lock_drop(&s->lock);
 }
 
 void cr_scheduler_get_counts(cr_scheduler *s, cr_scheduler_counts *out)

@@ -63,6 +63,11 @@ cera_status cr_scheduler_run(cr_scheduler *scheduler, cr_seat *seat, const cr_ba
 /* Rows that a chunk should have now, at most: fewer while others are about. */
 int cr_scheduler_chunk(const cr_scheduler *scheduler);
 
+/* Keeps everybody else from computing until the release; false, and nothing is held, when somebody
+ * computes. */
+bool cr_scheduler_hold(cr_scheduler *scheduler);
+void cr_scheduler_release(cr_scheduler *scheduler);
+
 typedef struct cr_scheduler_counts {
     uint64_t n_steps, n_runs; /* computed */
     int n_waiting;            /* runs in the queue, with those that are being computed */
