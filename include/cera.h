@@ -681,6 +681,18 @@ CERA_API cera_status cera_session_rewind(cera_session *session, size_t position,
  * two share them until one writes. */
 CERA_API cera_status cera_session_fork(cera_session *session, cera_session **out, cera_error *err);
 
+/* Writes tokens, keys, values, states and logits to a file, which appears when it is complete: whatever
+ * fails, what was there before stays. A grammar's text that is still open is not part of it. Fails
+ * with CERA_E_STATE when nothing has been appended. The first call of an engine reads all weights, for
+ * a digest of them. */
+CERA_API cera_status cera_session_save(cera_session *session, const char *path, cera_error *err);
+/* Makes the session what was saved, whatever it was before: it goes on with the same bits. The file is
+ * checked against a digest of itself and against this model's weights, not their path; engines may
+ * differ in threads, chunks and instruction set. Fails, leaving the session as it was, with
+ * CERA_E_FORMAT for what is no such file or is cut short or damaged; CERA_E_UNSUPPORTED for another
+ * version, other weights, numerics or type of keys; CERA_E_CONTEXT when it does not fit; CERA_E_IO. */
+CERA_API cera_status cera_session_load(cera_session *session, const char *path, cera_error *err);
+
 /* Logits for the next token, [n_vocab]; NULL when nothing has been appended. Valid until the next
  * call on the session. */
 CERA_API const float *cera_session_logits(const cera_session *session);

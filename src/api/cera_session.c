@@ -1,5 +1,6 @@
 /* cera_session: check arguments, forward. */
 #include "api/objects.h"
+#include "session/save.h"
 
 void cera_session_options_init(cera_session_options *options)
 {
@@ -146,6 +147,22 @@ cera_status cera_session_fork(cera_session *session, cera_session **out, cera_er
     }
     *out = child;
     return CERA_OK;
+}
+
+cera_status cera_session_save(cera_session *session, const char *path, cera_error *err)
+{
+    CR_TRY(want_session(session, err));
+    if (!path || !*path)
+        return cr_fail(err, CERA_E_ARG, "path: expected a file name");
+    return cr_session_save(session->core, path, err);
+}
+
+cera_status cera_session_load(cera_session *session, const char *path, cera_error *err)
+{
+    CR_TRY(want_session(session, err));
+    if (!path || !*path)
+        return cr_fail(err, CERA_E_ARG, "path: expected a file name");
+    return cr_session_load(session->core, path, err);
 }
 
 cera_status cera_session_generate(cera_session *session, const cera_generate_options *options,

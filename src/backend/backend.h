@@ -58,6 +58,9 @@ typedef struct cr_backend_info {
 
 typedef struct cr_backend_api {
     const char *name;
+    /* Of the bits that it computes (docs/numerics.md): another number whenever any of them, or what a
+     * page or a state holds, would be others. */
+    uint32_t numerics;
     cera_status (*open)(cr_host *host, const cr_backend_options *options, cr_backend **out,
                         cera_error *err);
     void (*close)(cr_backend *backend);
@@ -71,6 +74,12 @@ typedef struct cr_backend_api {
      * computes at other positions of `src` meanwhile is not disturbed. */
     void (*page_copy)(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type,
                       void *dst, const void *src, int n);
+    /* The same, to where and from where nothing is between them, which is how files have them: for
+     * each layer of the group keys [n_head_kv][n][head_dim], then values. cr_page_bytes has the size. */
+    void (*page_pack)(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type,
+                      void *packed, const void *page, int n);
+    void (*page_unpack)(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type,
+                        void *page, const void *packed, int n);
 
     /* Can this op run here? CERA_E_UNSUPPORTED naming op and tensor when not. */
     cera_status (*supports)(const cr_backend *backend, const cr_op *op, cera_error *err);

@@ -4,6 +4,7 @@
 #include "arch/arch.h"
 #include "base/arith.h"
 #include "base/cpu.h"
+#include "engine/fingerprint.h"
 #include "engine/source.h"
 
 #include <string.h>
@@ -154,6 +155,7 @@ static cera_status open_all(cr_engine *engine, const cera_source *source,
 {
     const cera_os *os = &engine->host.os;
     uint64_t start = os->clock_ns(os->ctx);
+    cr_lock_init(&engine->id_lock, &engine->host);
     CR_TRY(cr_source_open(source, &engine->host, &engine->file, err));
     CR_TRY(open_model(engine, options, err));
     CR_TRY(open_vocab(engine, options->pre, err));
@@ -220,6 +222,27 @@ cera_status cr_engine_roofline(cr_engine *engine, cera_roofline *out, cera_error
     return status;
 }
 
+/* The weights are read once: a file that changes later fails check_unchanged for good. */
+static cera_status identify(void *ctx, cr_state_id *out, cera_error *err)
+{
+    cr_engine *engine = ctx;
+    CR_TRY(cr_gguf_check_unchanged(engine->file, err));
+    cr_lock_take(&engine->id_lock);
+    if (!engine->has_id) {
+        const cr_backend_api *api = engine->api;
+        engine->id = (cr_state_id){
+            .weights = cr_fingerprint(engine->model),
+            .numerics = api->numerics,
+            .kv_type = cr_type_get(engine->pages->kv_type)->id,
+        };
+        memcpy(engine->id.backend, api->name, CR_MIN(strlen(api->name), sizeof engine->id.backend));
+        engine->has_id = true;
+    }
+    *out = engine->id;
+    cr_lock_drop(&engine->id_lock);
+    return CERA_OK;
+}
+
 cr_session_env cr_engine_env(cr_engine *engine)
 {
     return (cr_session_env){
@@ -231,6 +254,7 @@ cr_session_env cr_engine_env(cr_engine *engine)
         .context_size = engine->context_size,
         .scheduler = engine->scheduler,
         .run = run,
+        .identify = identify,
         .ctx = engine,
     };
 }

@@ -215,6 +215,12 @@ typedef struct cr_cache_group {
 } cr_cache_group;
 enum { CR_MAX_GROUPS = 4 };
 
+/* Bytes of n positions of a page, with nothing between them. */
+static inline size_t cr_page_bytes(const cr_cache_group *group, cr_type kv_type, int n)
+{
+    return cr_type_bytes(cr_type_get(kv_type), group->page_elements / CR_PAGE * (size_t)n);
+}
+
 /* The recurrent state of one layer: n floats per sequence. */
 typedef struct cr_state {
     size_t n;

@@ -3,7 +3,7 @@
  * Every call that computes makes a second line, from the longest known beginning of what the history
  * is to become, and computes the rest there. When that has succeeded the lines change places; when
  * not, the second one is dropped, and nothing has happened. */
-#include "session/session.h"
+#include "session/session_internal.h"
 
 #include "base/arith.h"
 #include "sample/sampler.h"
@@ -11,61 +11,22 @@
 #include <math.h>
 #include <string.h>
 
-/* Logits of one token, [n_vocab]; forks share them. */
-typedef struct logits {
-    atomic_int n_holders;
-    float values[];
-} logits;
-
-/* Rows behind the line that have been computed for guesses, and what came of them:
- *
- *     line's position
- *     | lagging | the token | guess | guess | guess |
- *     '------- taken ---------------'               n
- *
- * first: the rows that lagged behind and gave no logits again. */
-typedef struct ahead {
-    int max;       /* guesses in one run */
-    float *logits; /* [max + 1][n_vocab], those of row first and behind; NULL: no guesses */
-    int n, taken, first;
-} ahead;
-
-struct cr_session {
-    cr_session_env env;
-    uint64_t writer; /* of pages */
-    int n_context;
-    int32_t *history;  /* [n_context]; ids of a call in progress stand behind the position */
-    cr_line now, next; /* where the session is, and where a call is going */
-    cr_page *spare;    /* for the state behind the next token, or NULL */
-    logits *has,
-        *comes; /* of the last token, and those that are being computed, held alone; or NULL */
-    bool has_logits;
-    cr_detok detok;
-    cr_session_open open;
-    ahead ahead; /* nothing but while generating */
-    cr_seat seat;
-    atomic_int cancel;
-    size_t n_prompt,
-        n_reused; /* tokens appended since the last generation, and how many were known */
-    uint64_t prompt_ns;
-};
-
 /* ---- life -------------------------------------------------------------------------------- */
 
 static size_t logits_bytes(const cr_session *session)
 {
-    return sizeof(logits) + session->env.model->graph.n_vocab * sizeof(float);
+    return sizeof(cr_logits) + session->env.model->graph.n_vocab * sizeof(float);
 }
 
-static logits *new_logits(cr_session *session)
+static cr_logits *new_logits(cr_session *session)
 {
-    logits *l = cr_alloc(session->env.host, CR_MEM_SCRATCH, logits_bytes(session));
+    cr_logits *l = cr_alloc(session->env.host, CR_MEM_SCRATCH, logits_bytes(session));
     if (l)
         atomic_init(&l->n_holders, 1);
     return l;
 }
 
-static void drop_logits(cr_session *session, logits *l)
+static void drop_logits(cr_session *session, cr_logits *l)
 {
     if (l && atomic_fetch_sub(&l->n_holders, 1) == 1)
         cr_free(session->env.host, CR_MEM_SCRATCH, l, logits_bytes(session));
@@ -231,8 +192,7 @@ static bool has_state(const cr_session *session)
     return session->env.pages->zero_state != NULL;
 }
 
-/* The memory that computing a token wants beside pages: room for its logits and its state. */
-static cera_status want_room(cr_session *session, cera_error *err)
+cera_status cr_session_want_room(cr_session *session, cera_error *err)
 {
     cr_pages *pages = session->env.pages;
     if (!session->comes)
@@ -415,7 +375,7 @@ static cera_status run_chunk(cr_session *session, cr_line *line, const int32_t *
 {
     cr_pages *pages = session->env.pages;
     int end = chunk_end(session, line, n, want);
-    CR_TRY(want_room(session, err));
+    CR_TRY(cr_session_want_room(session, err));
     CR_TRY(cr_line_reserve(line, pages, session->writer, (cr_line_goal){ n, end }, err));
     page_states states;
     CR_TRY(take_page_states(session, line, end, &states, err));
@@ -434,9 +394,9 @@ static cera_status run_chunk(cr_session *session, cr_line *line, const int32_t *
     return status;
 }
 
-static void swap_logits(cr_session *session)
+void cr_session_swap_logits(cr_session *session)
 {
-    logits *old = session->has;
+    cr_logits *old = session->has;
     session->has = session->comes;
     session->comes = old;
     if (old && atomic_load(&old->n_holders) > 1) {
@@ -540,7 +500,7 @@ static cera_status bring(cr_session *session, const target *to, size_t *n_reused
     if (status != CERA_OK)
         return status;
     memmove(session->history, to->ids, (size_t)to->n * sizeof *to->ids);
-    swap_logits(session);
+    cr_session_swap_logits(session);
     cr_detok_init(&session->detok);
     cut_open(session, to);
     *n_reused = n_known;
@@ -678,7 +638,7 @@ static cera_status own_logits(cr_session *session, cera_error *err)
 {
     if (!session->has || atomic_load(&session->has->n_holders) == 1)
         return CERA_OK;
-    logits *copy = new_logits(session);
+    cr_logits *copy = new_logits(session);
     if (!copy)
         return cr_fail_nomem(err, logits_bytes(session), "the logits");
     memcpy(copy->values, session->has->values,
@@ -710,7 +670,7 @@ cera_status cr_session_reserve(cr_session *session, size_t n, int n_draft, cera_
     take_seat(session, CR_SEAT_PRESENT);
     cera_status status = own_logits(session, err);
     if (status == CERA_OK)
-        status = want_room(session, err);
+        status = cr_session_want_room(session, err);
     if (status == CERA_OK)
         status = stock_prefix(session, (int)n, err);
     if (status == CERA_OK)
@@ -765,7 +725,7 @@ static void pass_tokens(cr_session *session, int n)
  * wanted. The line stays: which of them are right is not known yet. */
 static cera_status look_ahead(cr_session *session, int n_rows, int n_lag, cera_error *err)
 {
-    CR_TRY(want_room(session, err));
+    CR_TRY(cr_session_want_room(session, err));
     wanted want = { .ahead = session->ahead.logits, .n_ahead = n_rows - n_lag };
     return run_rows(session, &session->now, session->history, session->now.position + n_rows, &want,
                     NULL, true, err);
@@ -776,7 +736,7 @@ static cera_status look_ahead(cr_session *session, int n_rows, int n_lag, cera_e
  * tokens since then lag behind, to be computed again with the next one. */
 static void drop_guesses(cr_session *session)
 {
-    ahead *a = &session->ahead;
+    cr_ahead *a = &session->ahead;
     a->n = a->taken;
     if (has_state(session))
         return;
@@ -787,7 +747,7 @@ static void drop_guesses(cr_session *session)
 /* Lets the line catch up with its tokens. */
 static cera_status catch_up(cr_session *session, cera_error *err)
 {
-    ahead *a = &session->ahead;
+    cr_ahead *a = &session->ahead;
     drop_guesses(session);
     if (a->taken == 0)
         return CERA_OK;
@@ -800,7 +760,7 @@ static cera_status catch_up(cr_session *session, cera_error *err)
 /* One more of the rows that were computed ahead turns out to be right. */
 static void take_row(cr_session *session)
 {
-    ahead *a = &session->ahead;
+    cr_ahead *a = &session->ahead;
     size_t n_vocab = session->env.model->graph.n_vocab;
     a->taken++;
     memcpy(session->has->values, a->logits + (size_t)(a->taken - 1 - a->first) * n_vocab,
@@ -813,13 +773,13 @@ static void take_row(cr_session *session)
 
 bool cr_session_foresees(const cr_session *session, int32_t id)
 {
-    const ahead *a = &session->ahead;
+    const cr_ahead *a = &session->ahead;
     return a->taken < a->n && session->history[session->now.position + a->taken] == id;
 }
 
 int cr_session_draft_room(const cr_session *session)
 {
-    const ahead *a = &session->ahead;
+    const cr_ahead *a = &session->ahead;
     int n_lag = has_state(session) ? a->taken : 0;
     int room = cr_line_room(&session->now, session->env.pages) - a->taken - 1;
     room = CR_MIN(room, (int)cr_session_room(session) - 1);
@@ -831,7 +791,7 @@ cera_status cr_session_advance(cr_session *session, int32_t id, const int32_t *d
 {
     cr_pages *pages = session->env.pages;
     cr_line *now = &session->now;
-    ahead *a = &session->ahead;
+    cr_ahead *a = &session->ahead;
     if (cr_session_foresees(session, id)) {
         take_row(session);
         return CERA_OK;
@@ -839,7 +799,7 @@ cera_status cr_session_advance(cr_session *session, int32_t id, const int32_t *d
     drop_guesses(session);
     if (a->taken > 0 && (a->taken > a->max || cr_line_room(now, pages) <= a->taken))
         CR_TRY(catch_up(session, err));
-    CR_TRY(want_room(session, err));
+    CR_TRY(cr_session_want_room(session, err));
     int n_lag = a->taken, end = now->position + n_lag + 1;
     if (cr_line_room(now, pages) <= n_lag)
         CR_TRY(cr_line_reserve(now, pages, session->writer, (cr_line_goal){ end, end }, err));
@@ -849,7 +809,7 @@ cera_status cr_session_advance(cr_session *session, int32_t id, const int32_t *d
         wanted want = { .logits = true };
         CR_TRY(run_rows(session, now, session->history, end, &want, NULL, true, err));
         pass_tokens(session, 1);
-        swap_logits(session);
+        cr_session_swap_logits(session);
         return CERA_OK;
     }
     if (n_draft > 0)
@@ -870,7 +830,7 @@ cera_status cr_session_settle(cr_session *session, cera_error *err)
     if (status != CERA_OK)
         session->has_logits = false;
     cr_free(session->env.host, CR_MEM_SCRATCH, session->ahead.logits, ahead_bytes(session));
-    session->ahead = (ahead){ .n = 0 };
+    session->ahead = (cr_ahead){ .n = 0 };
     take_seat(session, CR_SEAT_AWAY);
     cr_pages_lock(pages);
     cr_line_trim(now, pages);

@@ -16,6 +16,8 @@
 #include "token/vocab.h"
 
 /* What a session needs of its engine. The engine outlives its sessions. */
+struct cr_state_id;
+
 typedef struct cr_session_env {
     cr_host *host;
     const cr_model *model;
@@ -26,6 +28,8 @@ typedef struct cr_session_env {
     cr_scheduler *scheduler;
     /* Computes, by the scheduler. */
     cera_status (*run)(void *ctx, cr_seat *seat, const cr_batch_seq *seq, cera_error *err);
+    /* What files of state belong to. The first call may read all weights. */
+    cera_status (*identify)(void *ctx, struct cr_state_id *out, cera_error *err);
     void *ctx;
 } cr_session_env;
 

@@ -1,7 +1,7 @@
 /* Reuse never changes an answer.
  *
  * Random sequences of calls over several sessions of one engine, whose budget may be tiny: append, sync,
- * rewind, fork, generate, reset, free, a cancel or a failure in the middle. After each call the session
+ * rewind, fork, generate, save, load, reset, free, a cancel or a failure in the middle. After each call the session
  * is compared, to the bit, with one of an engine that reuses nothing and computes the whole history from
  * its first token. The sequences take their tokens from a few texts, so that beginnings meet.
  *
@@ -16,9 +16,11 @@
 #include "support/toy_model.h"
 
 #include "api/objects.h"
+#include "session/save.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     N_SEQUENCES = 300,
@@ -64,9 +66,13 @@ static void build_model(int i)
     toy_build(&spec, &models[i]);
 }
 
+static char path[64]; /* of sessions that are saved */
+
 static int build_models(void **state)
 {
     (void)state;
+    const char *parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"; /* syncs cost time */
+    snprintf(path, sizeof path, "%s/cera-reuse-%d", parent, (int)getpid());
     for (int i = 0; i < N_MODELS; i++)
         build_model(i);
     return 0;
@@ -77,6 +83,7 @@ static int drop_models(void **state)
     (void)state;
     for (int i = 0; i < N_MODELS; i++)
         build_done(&models[i]);
+    remove(path);
     return 0;
 }
 
@@ -139,6 +146,13 @@ static cera_status run(void *ctx, cr_seat *seat, const cr_batch_seq *seq, cera_e
     return real.run(real.ctx, seat, seq, err);
 }
 
+static cera_status identify(void *ctx, cr_state_id *out, cera_error *err)
+{
+    const sequence *q = ctx;
+    cr_session_env real = cr_engine_env(q->engine->core);
+    return real.identify(real.ctx, out, err);
+}
+
 static cera_engine *open_model(const gguf_build *file, const cera_engine_options *options)
 {
     cera_engine *engine = NULL;
@@ -178,6 +192,7 @@ static void begin(sequence *q, uint64_t seed)
     q->plain = open_model(&models[model], &options);
     q->env = cr_engine_env(q->engine->core);
     q->env.run = run;
+    q->env.identify = identify;
     q->env.ctx = q;
     for (int t = 0; t < N_TEXTS; t++) {
         int shared = t == 0 ? 0 : below(q, N_CONTEXT);
@@ -281,6 +296,19 @@ static cera_status do_rewind(sequence *q, subject *s, int32_t *ids, int *n)
     return cr_session_rewind(s->session, (size_t)*n, NULL);
 }
 
+/* To where another session is, by way of a file. */
+static cera_status do_load(sequence *q, subject *s, int32_t *ids, int *n)
+{
+    const subject *other = any(q, true);
+    LOG(q, " load %d", number_of(q, other));
+    cera_status status = cr_session_save(other->session, path, NULL);
+    if (status == CERA_OK)
+        status = cr_session_load(s->session, path, NULL);
+    memcpy(ids, other->history, (size_t)other->n * sizeof *ids);
+    *n = other->n;
+    return status;
+}
+
 static cera_status do_generate(sequence *q, subject *s, int32_t *ids, int *n)
 {
     cera_generate_options options;
@@ -311,7 +339,7 @@ static cera_status do_generate(sequence *q, subject *s, int32_t *ids, int *n)
 static void move(sequence *q, subject *s)
 {
     static cera_status (*const calls[])(sequence *, subject *, int32_t *, int *) = {
-        do_append, do_append, do_sync, do_sync, do_rewind, do_generate, do_generate,
+        do_append, do_append, do_sync, do_sync, do_rewind, do_generate, do_generate, do_load,
     };
     int32_t ids[N_CONTEXT];
     int n = s->n;

@@ -15,20 +15,69 @@ size_t cr_kv_offset(const cr_cache *cache, cr_type kv_type, int head, int positi
     return cr_type_bytes(cr_type_get(kv_type), element);
 }
 
-void cr_kv_copy(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type, void *dst,
-                const void *src, int n)
+/* The parts of a page: each is one head's keys or values of one layer. Calls the function with where
+ * the part begins in the page, and how many bytes its first n positions have. */
+typedef void page_part(void *ctx, size_t at, size_t bytes);
+
+static void each_part(const cr_graph *graph, int group, cr_type kv_type, int n, page_part *part,
+                      void *ctx)
 {
-    (void)backend;
     for (int i = 0; i < graph->n_caches; i++) {
         const cr_cache *cache = &graph->caches[i];
         if (cache->group != group)
             continue;
         size_t bytes = cr_type_bytes(cr_type_get(kv_type), (size_t)n * (size_t)cache->head_dim);
         for (int which = 0; which < 2 * cache->n_head_kv; which++) {
-            size_t at = cr_kv_offset(cache, kv_type, which / 2, 0, which % 2 != 0);
-            memcpy((uint8_t *)dst + at, (const uint8_t *)src + at, bytes);
+            int head = which % cache->n_head_kv;
+            part(ctx, cr_kv_offset(cache, kv_type, head, 0, which >= cache->n_head_kv), bytes);
         }
     }
+}
+
+typedef struct page_pair {
+    uint8_t *dst;
+    const uint8_t *src;
+} page_pair;
+
+static void copy_part(void *ctx, size_t at, size_t bytes)
+{
+    page_pair *pair = ctx;
+    memcpy(pair->dst + at, pair->src + at, bytes);
+}
+
+static void pack_part(void *ctx, size_t at, size_t bytes)
+{
+    page_pair *pair = ctx;
+    memcpy(pair->dst, pair->src + at, bytes);
+    pair->dst += bytes;
+}
+
+static void unpack_part(void *ctx, size_t at, size_t bytes)
+{
+    page_pair *pair = ctx;
+    memcpy(pair->dst + at, pair->src, bytes);
+    pair->src += bytes;
+}
+
+void cr_kv_copy(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type, void *dst,
+                const void *src, int n)
+{
+    (void)backend;
+    each_part(graph, group, kv_type, n, copy_part, &(page_pair){ dst, src });
+}
+
+void cr_kv_pack(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type,
+                void *packed, const void *page, int n)
+{
+    (void)backend;
+    each_part(graph, group, kv_type, n, pack_part, &(page_pair){ packed, page });
+}
+
+void cr_kv_unpack(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type,
+                  void *page, const void *packed, int n)
+{
+    (void)backend;
+    each_part(graph, group, kv_type, n, unpack_part, &(page_pair){ page, packed });
 }
 
 uint8_t *cr_plan_kv(const cr_plan *plan, const cr_cache *cache, int seq, int head, int position,

@@ -490,12 +490,15 @@ static cera_status supports(const cr_backend *backend, const cr_op *op, cera_err
 
 const cr_backend_api cr_backend_cpu = {
     .name = "cpu",
+    .numerics = 1,
     .open = cpu_open,
     .close = cpu_close,
     .info = cpu_info,
     .buf_new = buf_new,
     .buf_free = buf_free,
     .page_copy = cr_kv_copy,
+    .page_pack = cr_kv_pack,
+    .page_unpack = cr_kv_unpack,
     .supports = supports,
     .plan_new = plan_new,
     .plan_run = plan_run,

@@ -140,6 +140,11 @@ size_t cr_plan_partial_floats(const cr_heads *heads);
 /* cr_backend_api.page_copy */
 void cr_kv_copy(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type, void *dst,
                 const void *src, int n);
+/* cr_backend_api.page_pack and page_unpack */
+void cr_kv_pack(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type,
+                void *packed, const void *page, int n);
+void cr_kv_unpack(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type,
+                  void *page, const void *packed, int n);
 
 /* The ops. Each is called by every worker. */
 typedef void cr_op_run(cr_plan *plan, const cr_op *op, int worker);
