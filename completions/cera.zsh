@@ -170,6 +170,9 @@ _cera() {
                 '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
                 '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
                 '--kv-type[type of cached keys and values (default f16)]:f16|f32|q8_0:(f16 f32 q8_0)' \
+                '--cache-dir[keep what was computed in this folder (the texts, too) and start from what is there]:DIR:' \
+                '--cache-disk-gb[bytes that the folder may have, least recently used go first (default 10)]:GB:' \
+                '--no-cache[compute everything, whatever --cache-dir says]' \
                 '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
                 '--unbuffered[write each token at once, to a pipe too]' \
                 '-h[show this help]' \

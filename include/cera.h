@@ -121,6 +121,14 @@ typedef struct cera_os {
     /* The same as sync, for the names in the folder that holds `path`. */
     int (*sync_folder)(void *ctx, const char *path);
     int (*remove)(void *ctx, const char *path);
+    /* Creates a folder that only this user may look into; one that is there is as good. */
+    int (*make_folder)(void *ctx, const char *path);
+    /* Calls each() with name and facts of every regular file of a folder, in any order, until it
+     * returns something other than 0. */
+    int (*list)(void *ctx, const char *folder,
+                int (*each)(void *user, const char *name, const cera_os_stat *stat), void *user);
+    /* Makes now the time when the file was changed last. */
+    int (*touch)(void *ctx, const char *path);
     /* Maps the first n bytes of the file, read only, shared. */
     int (*map)(void *ctx, void *file, size_t n, const void **out);
     void (*unmap)(void *ctx, const void *ptr, size_t n);
@@ -142,7 +150,8 @@ typedef struct cera_host {
     size_t size;
     cera_allocator allocator;
     cera_os os;
-    /* Warnings and remarks, one line each, UTF-8. NULL drops them. level: 0 warning, 1 detail. */
+    /* Warnings and remarks, one line each, UTF-8. NULL drops them. level: 0 warning, 1 detail. An
+     * engine with a cache_dir calls this from a thread of its own, too. */
     void (*log)(void *ctx, int level, const char *text);
     void *log_ctx;
 } cera_host;
@@ -544,6 +553,12 @@ typedef struct cera_engine_options {
      * never refused. 0: 256 MiB, or what two sessions with a full context take if that is more. */
     uint64_t cache_bytes;
     bool no_reuse; /* every input is computed, whatever the engine knows, and nothing is kept */
+    /* A folder where what was computed is kept for engines to come, of this process and of others, at
+     * the same time too; NULL: none. Its files hold the texts. It is made if it is not there, and
+     * belongs to this user alone. What is damaged or was made by something else is ignored and
+     * removed; a disk that is full or read-only costs a warning in the log and nothing else. */
+    const char *cache_dir;
+    uint64_t cache_disk_bytes; /* all files in it, least recently used go first; 0: 10 GiB */
 } cera_engine_options;
 CERA_API void cera_engine_options_init(cera_engine_options *options);
 
@@ -591,6 +606,8 @@ typedef struct cera_engine_stats {
     uint64_t n_tokens_reused;    /* tokens of inputs that were known ... */
     uint64_t n_tokens_computed;  /* ... and those that had to be computed */
     uint64_t n_evictions;        /* blocks that were given up to keep to the budget */
+    uint64_t n_blocks_read;      /* spans of 64 tokens that came from cache_dir ... */
+    uint64_t n_blocks_written;   /* ... and that were put there */
 } cera_engine_stats;
 CERA_API void cera_engine_get_stats(const cera_engine *engine, cera_engine_stats *out);
 

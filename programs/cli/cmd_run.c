@@ -117,6 +117,8 @@ static void tell_end(const run_state *run, size_t n_ids)
     report_note(1, "%s", "");
     report_note(1, "---");
     report_note(1, "Prompt tokens: %zu", n_ids);
+    if (summary->n_reused > 0)
+        report_note(1, "Known tokens: %zu", summary->n_reused);
     report_note(1, "Generated tokens: %zu", summary->n_generated);
     report_note(1, "Prefill: %.1f tok/s", per_second(n_ids, run->prompt_ms));
     report_note(1, "Decode: %.1f tok/s", per_second(summary->n_generated, summary->generate_ms));
@@ -140,9 +142,9 @@ static void print_json(run_state *run, const cera_engine *engine, size_t n_ids)
     if (run->logprobs != NULL)
         json_object_set_new(root, "logprobs", json_pack("{s:o}", "content", run->logprobs));
     json_object_set_new(root, "usage",
-                        json_pack("{s:I, s:I, s:i}", "prompt_tokens", (json_int_t)n_ids,
+                        json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)n_ids,
                                   "completion_tokens", (json_int_t)summary->n_generated,
-                                  "cached_tokens", 0));
+                                  "cached_tokens", (json_int_t)summary->n_reused));
     json_object_set_new(
         root, "timings",
         json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "load_ms", info.load_ms, "prompt_ms",
@@ -161,14 +163,16 @@ static void print_json(run_state *run, const cera_engine *engine, size_t n_ids)
 /* ---- the work ---------------------------------------------------------------------------- */
 
 /* On a terminal a long prompt is computed in parts, so that a bar can move. The bits are the
- * same. */
+ * same. Where much of it may be known it is not cut: each part has a last token to compute. */
 static cera_status append_prompt(const cli_args *args, cera_session *session, const prompt *text,
                                  size_t context_size, cera_error *err)
 {
     enum { PART = 512 };
     progress bar;
     progress_start(&bar, args, "prompt");
-    size_t part = bar.mode == PROGRESS_NONE || text->n_ids > context_size ? text->n_ids : PART;
+    bool whole =
+        bar.mode == PROGRESS_NONE || text->n_ids > context_size || is_set(args, OPT_CACHE_DIR);
+    size_t part = whole ? text->n_ids : PART;
     if (part == 0)
         return cera_session_append_ids(session, text->ids, text->n_ids, err);
     cera_status status = CERA_OK;

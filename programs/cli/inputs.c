@@ -114,7 +114,12 @@ static int open_engine(const cli_args *args, const char *path, bool reuse, cera_
         options.chunk_size = size == 0 ? (int)option_table[OPT_UBATCH_SIZE].max : (int)size;
     }
     options.kv_type = model_kv_type(args);
-    options.no_reuse = !reuse;
+    /* Most commands compute a prompt once, or measure how long that takes. */
+    if (!is_set(args, OPT_NO_CACHE))
+        options.cache_dir = args->option[OPT_CACHE_DIR].text;
+    options.no_reuse = !reuse && options.cache_dir == NULL;
+    if (is_set(args, OPT_CACHE_DISK_GB))
+        options.cache_disk_bytes = (uint64_t)(args->option[OPT_CACHE_DISK_GB].real * (1 << 30));
     options.cpu_tier = args->option[OPT_CPU_TIER].text;
     options.pre = args->option[OPT_PRE].text;
 

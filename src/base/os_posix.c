@@ -9,6 +9,7 @@
 
 #include "base/host.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -100,24 +101,29 @@ static void default_close(void *ctx, void *file)
     close(descriptor_of(file));
 }
 
+static cera_os_stat stat_of(const struct stat *st)
+{
+#if defined(__APPLE__)
+    struct timespec mtime = st->st_mtimespec;
+#else
+    struct timespec mtime = st->st_mtim;
+#endif
+    return (cera_os_stat){
+        .size = st->st_size > 0 ? (uint64_t)st->st_size : 0,
+        .mtime_ns = (int64_t)mtime.tv_sec * 1000000000 + (int64_t)mtime.tv_nsec,
+        .device = (uint64_t)st->st_dev,
+        .inode = (uint64_t)st->st_ino,
+        .is_regular = S_ISREG(st->st_mode),
+    };
+}
+
 static int default_stat(void *ctx, void *file, cera_os_stat *out)
 {
     (void)ctx;
     struct stat st;
     if (fstat(descriptor_of(file), &st) != 0)
         return errno;
-#if defined(__APPLE__)
-    struct timespec mtime = st.st_mtimespec;
-#else
-    struct timespec mtime = st.st_mtim;
-#endif
-    *out = (cera_os_stat){
-        .size = st.st_size > 0 ? (uint64_t)st.st_size : 0,
-        .mtime_ns = (int64_t)mtime.tv_sec * 1000000000 + (int64_t)mtime.tv_nsec,
-        .device = (uint64_t)st.st_dev,
-        .inode = (uint64_t)st.st_ino,
-        .is_regular = S_ISREG(st.st_mode),
-    };
+    *out = stat_of(&st);
     return 0;
 }
 
@@ -207,6 +213,47 @@ static int default_remove(void *ctx, const char *path)
 {
     (void)ctx;
     return unlink(path) == 0 ? 0 : errno;
+}
+
+static int default_make_folder(void *ctx, const char *path)
+{
+    (void)ctx;
+    return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : errno;
+}
+
+static int default_list(void *ctx, const char *folder,
+                        int (*each)(void *user, const char *name, const cera_os_stat *stat),
+                        void *user)
+{
+    (void)ctx;
+    DIR *dir = opendir(folder);
+    if (dir == NULL)
+        return errno;
+    int error = 0;
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (entry == NULL) {
+            error = errno;
+            break;
+        }
+        struct stat st;
+        /* A file may be gone by now: others remove files, too. */
+        if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+            !S_ISREG(st.st_mode))
+            continue;
+        cera_os_stat stat = stat_of(&st);
+        if (each(user, entry->d_name, &stat) != 0)
+            break;
+    }
+    closedir(dir);
+    return error;
+}
+
+static int default_touch(void *ctx, const char *path)
+{
+    (void)ctx;
+    return utimensat(AT_FDCWD, path, NULL, 0) == 0 ? 0 : errno;
 }
 
 static int default_map(void *ctx, void *file, size_t n, const void **out)
@@ -416,6 +463,9 @@ cera_os cr_default_os(void)
         .rename = default_rename,
         .sync_folder = default_sync_folder,
         .remove = default_remove,
+        .make_folder = default_make_folder,
+        .list = default_list,
+        .touch = default_touch,
         .map = default_map,
         .unmap = default_unmap,
         .clock_ns = default_clock_ns,

@@ -137,6 +137,32 @@ static cera_status open_pages(cr_engine *engine, const cera_engine_options *opti
     return cr_prefix_new(engine->pages, engine->context_size, &engine->prefix, err);
 }
 
+static cera_status identify(void *ctx, cr_state_id *out, cera_error *err);
+
+static cera_status open_store(cr_engine *engine, const cera_engine_options *options,
+                              cera_error *err)
+{
+    if (!options->cache_dir || !engine->prefix)
+        return CERA_OK;
+    if (!*options->cache_dir)
+        return cr_fail(err, CERA_E_ARG, "cache_dir: expected a folder, found \"\"");
+#ifdef CERA_WITH_DISK_CACHE
+    const uint64_t default_bytes = UINT64_C(10) << 30;
+    cr_store_options store = {
+        .folder = options->cache_dir,
+        .budget = options->cache_disk_bytes > 0 ? options->cache_disk_bytes : default_bytes,
+        .n_context = engine->context_size,
+        .prefix = engine->prefix,
+        .identify = identify,
+        .ctx = engine,
+    };
+    return cr_store_new(engine->pages, &store, &engine->store, err);
+#else
+    return cr_fail(err, CERA_E_UNSUPPORTED,
+                   "cache_dir: this build keeps nothing on disk; build with CERA_DISK_CACHE");
+#endif
+}
+
 /* Remarks that are not errors: tensors that nothing reads. */
 static void log_unused(cr_engine *engine)
 {
@@ -161,6 +187,7 @@ static cera_status open_all(cr_engine *engine, const cera_source *source,
     CR_TRY(open_vocab(engine, options->pre, err));
     CR_TRY(open_device(engine, options, err));
     CR_TRY(open_pages(engine, options, err));
+    CR_TRY(open_store(engine, options, err));
     log_unused(engine);
     engine->load_ms = (double)(os->clock_ns(os->ctx) - start) / 1e6;
     return CERA_OK;
@@ -189,6 +216,7 @@ void cr_engine_close(cr_engine *engine)
 {
     if (!engine)
         return;
+    cr_store_free(engine->store);
     cr_prefix_free(engine->prefix);
     cr_pages_free(engine->pages);
     cr_scheduler_free(engine->scheduler);
@@ -251,6 +279,7 @@ cr_session_env cr_engine_env(cr_engine *engine)
         .vocab = engine->vocab,
         .pages = engine->pages,
         .prefix = engine->prefix,
+        .store = engine->store,
         .context_size = engine->context_size,
         .scheduler = engine->scheduler,
         .run = run,
@@ -296,4 +325,6 @@ void cr_engine_get_stats(const cr_engine *engine, cera_engine_stats *out)
     if (engine->prefix)
         cr_prefix_get_stats(engine->prefix, out);
     cr_pages_unlock(engine->pages);
+    if (engine->store)
+        cr_store_get_stats(engine->store, out);
 }

@@ -10,7 +10,7 @@
 #include "base/pool.h"
 #include "model/model.h"
 #include "session/session.h"
-#include "session/state_file.h"
+#include "session/store.h"
 #include "token/vocab.h"
 
 typedef struct cr_engine {
@@ -24,6 +24,7 @@ typedef struct cr_engine {
     cr_scheduler *scheduler; /* of the plan */
     cr_pages *pages;
     cr_prefix *prefix; /* NULL: nothing is reused */
+    cr_store *store; /* NULL: nothing is kept on disk */
     cr_lock id_lock; /* guards `id` */
     cr_state_id id;  /* of files of state */
     bool has_id;

@@ -15,6 +15,7 @@ typedef struct block {
     int32_t ids[CR_PAGE];
     cr_page *pages[CR_MAX_GROUPS]; /* NULL: a window's that is not known */
     cr_page *state;                /* behind the last token, or NULL */
+    unsigned stored;               /* which of these the disk has: see parts_of */
 } block;
 
 struct cr_prefix {
@@ -403,6 +404,100 @@ void cr_prefix_add(cr_prefix *prefix, const int32_t *ids, int n, const cr_line *
             set_state(prefix, b, state);
     }
     touch(prefix, b);
+}
+
+/* ---- for the disk tier ------------------------------------------------------------------- */
+
+/* Bit g: the page of group g. Bit CR_MAX_GROUPS: the state. */
+static unsigned parts_of(cr_page *const *pages, const cr_page *state)
+{
+    unsigned parts = state ? 1u << CR_MAX_GROUPS : 0;
+    for (int g = 0; g < CR_MAX_GROUPS; g++)
+        parts |= pages[g] ? 1u << g : 0;
+    return parts;
+}
+
+/* The last of the whole blocks that spell the beginning of ids[0, n), and how many they are. */
+static block *follow(const cr_prefix *prefix, const int32_t *ids, int n, int *n_blocks)
+{
+    const block *b = &prefix->root;
+    *n_blocks = 0;
+    while ((*n_blocks + 1) * CR_PAGE <= n) {
+        int c;
+        const block *child = best_child(b, ids + *n_blocks * CR_PAGE, CR_PAGE, &c);
+        if (!child || c < CR_PAGE)
+            break;
+        b = child;
+        ++*n_blocks;
+    }
+    return (block *)(uintptr_t)b; /* of a tree that the caller may change */
+}
+
+int cr_prefix_known(const cr_prefix *prefix, const int32_t *ids, int n)
+{
+    int n_blocks;
+    follow(prefix, ids, n, &n_blocks);
+    return n_blocks;
+}
+
+bool cr_prefix_graft(cr_prefix *prefix, const int32_t *ids, int i, const cr_prefix_parts *parts)
+{
+    int n_blocks;
+    block *b = follow(prefix, ids, (i + 1) * CR_PAGE, &n_blocks);
+    if (n_blocks == i + 1) /* somebody was faster */
+        return true;
+    block *child = n_blocks == i ? child_for(prefix, b, ids + i * CR_PAGE, CR_PAGE, false) : NULL;
+    if (!child)
+        return false;
+    memcpy(child->ids, ids + i * CR_PAGE, sizeof child->ids);
+    child->n = CR_PAGE;
+    for (int g = 0; g < prefix->pages->graph->n_groups; g++) {
+        if (parts->pages[g])
+            cr_page_fix(parts->pages[g], CR_PAGE);
+        set_page(prefix, child, g, parts->pages[g]);
+    }
+    if (parts->state && make_room_for_state(prefix))
+        set_state(prefix, child, parts->state);
+    child->stored = parts_of(parts->pages, parts->state);
+    touch(prefix, child);
+    return true;
+}
+
+bool cr_prefix_take_unstored(cr_prefix *prefix, int32_t *ids, int *n, cr_prefix_parts *parts)
+{
+    const block *b = prefix->newest;
+    while (b && (b->n < CR_PAGE || (parts_of(b->pages, b->state) & ~b->stored) == 0))
+        b = b->older;
+    if (!b)
+        return false;
+    *parts = (cr_prefix_parts){ .state = b->state };
+    for (int g = 0; g < prefix->pages->graph->n_groups; g++) {
+        parts->pages[g] = b->pages[g];
+        if (b->pages[g])
+            cr_pages_hold_cached(prefix->pages, b->pages[g]);
+    }
+    if (b->state)
+        cr_pages_hold_cached(prefix->pages, b->state);
+    *n = 0;
+    for (const block *at = b; at != &prefix->root; at = at->parent)
+        *n += CR_PAGE;
+    int end = *n;
+    for (const block *at = b; at != &prefix->root; at = at->parent) {
+        end -= CR_PAGE;
+        memcpy(ids + end, at->ids, sizeof at->ids);
+    }
+    return true;
+}
+
+void cr_prefix_give_back(cr_prefix *prefix, const int32_t *ids, int n, const cr_prefix_parts *parts)
+{
+    int n_blocks;
+    block *b = follow(prefix, ids, n, &n_blocks);
+    if (n_blocks * CR_PAGE == n)
+        b->stored |= parts_of(parts->pages, parts->state);
+    for (int g = 0; g < prefix->pages->graph->n_groups; g++)
+        cr_pages_drop_cached(prefix->pages, parts->pages[g]);
+    cr_pages_drop_cached(prefix->pages, parts->state);
 }
 
 /* ---- stats ------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 
 #include "base/arith.h"
 #include "sample/sampler.h"
+#include "session/store.h"
 
 #include <math.h>
 #include <string.h>
@@ -445,8 +446,11 @@ static int begin_line(cr_session *session, const target *to)
 {
     cr_pages *pages = session->env.pages;
     int start = own_start(session, to), n_known = 0;
+    bool looks = session->env.prefix && !to->score;
+    if (looks && session->env.store)
+        cr_store_read(session->env.store, to->ids, to->n, &session->cancel);
     cr_pages_lock(pages);
-    if (session->env.prefix && !to->score)
+    if (looks)
         cr_prefix_find(session->env.prefix, to->ids, (size_t)to->n, start, &session->next,
                        &n_known);
     if (session->next.position == 0)
@@ -462,6 +466,13 @@ static void cut_open(cr_session *session, const target *to)
     open.end = (size_t)to->n;
     bool stays = to->n == to->n_same && open.grammar && open.start <= (size_t)to->n;
     cr_session_set_open(session, stays ? open : (cr_session_open){ .grammar = NULL });
+}
+
+/* The tree may have something new. */
+static void tell_store(cr_session *session)
+{
+    if (session->env.prefix && session->env.store)
+        cr_store_wake(session->env.store);
 }
 
 /* Moves the session. *n_reused: tokens of the input that were known. */
@@ -495,6 +506,7 @@ static cera_status bring(cr_session *session, const target *to, size_t *n_reused
     }
     cr_line_clear(next, pages);
     cr_pages_unlock(pages);
+    tell_store(session);
     if (status == CERA_E_CANCELLED)
         cr_session_take_cancel(session);
     if (status != CERA_OK)
@@ -838,6 +850,7 @@ cera_status cr_session_settle(cr_session *session, cera_error *err)
         cr_prefix_add(prefix, session->history, now->position, now,
                       cr_prefix_spacing(prefix) >= 0 ? now->state : NULL);
     cr_pages_unlock(pages);
+    tell_store(session);
     return status;
 }
 

@@ -17,13 +17,15 @@
 
 /* What a session needs of its engine. The engine outlives its sessions. */
 struct cr_state_id;
+struct cr_store;
 
 typedef struct cr_session_env {
     cr_host *host;
     const cr_model *model;
     const cr_vocab *vocab; /* NULL: ids only */
     cr_pages *pages;
-    cr_prefix *prefix; /* NULL: nothing is reused */
+    cr_prefix *prefix;      /* NULL: nothing is reused */
+    struct cr_store *store; /* of the tree, on disk; NULL: none */
     int context_size;
     cr_scheduler *scheduler;
     /* Computes, by the scheduler. */

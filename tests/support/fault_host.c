@@ -275,6 +275,29 @@ static int fault_remove(void *ctx, const char *path)
     return error != 0 ? error : f->base.os.remove(f->base.os.ctx, path);
 }
 
+static int fault_make_folder(void *ctx, const char *path)
+{
+    fault_host *f = ctx;
+    int error = next_fault_locked(f, FAULT_FOLDER);
+    return error != 0 ? error : f->base.os.make_folder(f->base.os.ctx, path);
+}
+
+static int fault_list(void *ctx, const char *folder,
+                      int (*each)(void *user, const char *name, const cera_os_stat *stat),
+                      void *user)
+{
+    fault_host *f = ctx;
+    int error = next_fault_locked(f, FAULT_LIST);
+    return error != 0 ? error : f->base.os.list(f->base.os.ctx, folder, each, user);
+}
+
+static int fault_touch(void *ctx, const char *path)
+{
+    fault_host *f = ctx;
+    int error = next_fault_locked(f, FAULT_TOUCH);
+    return error != 0 ? error : f->base.os.touch(f->base.os.ctx, path);
+}
+
 static int fault_map(void *ctx, void *file, size_t n, const void **out)
 {
     fault_host *f = ctx;
@@ -375,6 +398,9 @@ void fault_init_on(fault_host *f, const cera_os *os)
             .rename = fault_rename,
             .sync_folder = fault_sync_folder,
             .remove = fault_remove,
+            .make_folder = fault_make_folder,
+            .list = fault_list,
+            .touch = fault_touch,
             .map = fault_map,
             .unmap = fault_unmap,
             .clock_ns = fault_clock_ns,

@@ -56,6 +56,9 @@ typedef enum fault_call {
     FAULT_RENAME,
     FAULT_SYNC_FOLDER,
     FAULT_REMOVE,
+    FAULT_FOLDER, /* making one */
+    FAULT_LIST,
+    FAULT_TOUCH,
     FAULT_MAP,
     FAULT_THREAD,
     FAULT_AFFINITY,

@@ -1,0 +1,406 @@
+/* The disk tier: reading blocks, and the thread that writes them. */
+#include "session/store.h"
+
+#include "base/pool.h"
+#include "session/store_folder.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Counts up when something about keys or entries changes that the file's version does not say. */
+enum { KEY_VERSION = 1 };
+
+struct cr_store {
+    cr_pages *pages;
+    cr_prefix *prefix;
+    cr_store_options options;
+    cr_store_folder folder;
+    size_t n_room;
+
+    cr_lock lock;  /* of the members up to the thread's */
+    bool has_root; /* what the weights are is known, which takes reading them */
+    cr_state_id id;
+    cr_digest root;   /* the key of no tokens */
+    uint64_t process; /* that the thread belongs to */
+    void *thread;     /* NULL: none was needed yet */
+
+    _Atomic uint32_t bell; /* counts wakes */
+    atomic_bool closing, is_off;
+    atomic_uint_fast64_t n_read, n_written;
+
+    /* The thread's own. */
+    void *room;
+    int32_t *ids, *last; /* [n_context] of the block at hand, and of the one before it */
+    int n_last;
+};
+
+static cr_host *host_of(const cr_store *store)
+{
+    return store->pages->host;
+}
+
+/* ---- keys -------------------------------------------------------------------------------- */
+
+static bool find_root(cr_store *store)
+{
+    cr_lock_take(&store->lock);
+    if (!store->has_root &&
+        store->options.identify(store->options.ctx, &store->id, NULL) == CERA_OK) {
+        uint64_t version = KEY_VERSION;
+        cr_digest_add(&store->root, &version, sizeof version);
+        cr_digest_add(&store->root, &store->id, sizeof store->id);
+        store->has_root = true;
+    }
+    bool found = store->has_root;
+    cr_lock_drop(&store->lock);
+    return found;
+}
+
+/* The key of block i, from that of the block before it. */
+static void next_key(cr_digest *key, const int32_t *ids, int i)
+{
+    cr_digest_add(key, ids + i * CR_PAGE, CR_PAGE * sizeof *ids);
+}
+
+/* Of all whole blocks of ids[0, n), the last one most recently: nothing is used later than what it
+ * stands behind. */
+static void touch_path(const cr_store *store, const int32_t *ids, int n, char *path)
+{
+    const cera_os *os = &host_of(store)->os;
+    /* From the last to the first; keys only go forward, so each is made again. Blocks are few, and what
+     * hashing costs is nothing beside a call of the system. */
+    for (int last = n / CR_PAGE - 1; last >= 0; last--) {
+        cr_digest key = store->root;
+        for (int i = 0; i <= last; i++)
+            next_key(&key, ids, i);
+        cr_store_path(&store->folder, key, last, path);
+        os->touch(os->ctx, path);
+    }
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+/* One call's work. */
+typedef struct reading {
+    cr_store *store;
+    const int32_t *wanted; /* tokens that the call wants to be known */
+    int32_t *ids;          /* room for those of a file */
+    void *room;
+    char *path;
+} reading;
+
+static void drop_parts(cr_pages *pages, const cr_prefix_parts *parts)
+{
+    cr_pages_lock(pages);
+    for (int g = 0; g < pages->graph->n_groups; g++)
+        cr_pages_drop(pages, parts->pages[g]);
+    cr_pages_drop(pages, parts->state);
+    cr_pages_unlock(pages);
+}
+
+/* A block has a page of each group, but perhaps not of one with a window; no logits. */
+static bool is_block(const cr_state_reader *r, int i)
+{
+    const cr_graph *graph = r->pages->graph;
+    bool is = r->n_ids == (i + 1) * CR_PAGE && !r->has_logits && r->detok.n_held == 0;
+    for (int g = 0; g < graph->n_groups; g++) {
+        bool has = r->first[g] == i && r->end[g] == i + 1;
+        bool lacks = r->first[g] == i && r->end[g] == i && graph->groups[g].window > 0;
+        is = is && (has || lacks);
+    }
+    return is;
+}
+
+static cera_status take_part(cr_pages *pages, int kind, cr_page **out)
+{
+    cr_pages_lock(pages);
+    *out = cr_pages_take(pages, kind, 0);
+    cr_pages_unlock(pages);
+    return *out ? CERA_OK : CERA_E_NOMEM;
+}
+
+static cera_status read_parts(const reading *to, cr_state_reader *r, int i, cr_prefix_parts *parts)
+{
+    cr_pages *pages = to->store->pages;
+    if (!is_block(r, i))
+        return CERA_E_FORMAT;
+    CR_TRY(cr_state_read_ids(r, to->ids, NULL));
+    if (memcmp(to->ids, to->wanted, (size_t)r->n_ids * sizeof *to->ids) != 0)
+        return CERA_E_FORMAT;
+    for (int g = 0; g < pages->graph->n_groups; g++) {
+        if (r->end[g] == r->first[g])
+            continue;
+        CR_TRY(take_part(pages, g, &parts->pages[g]));
+        CR_TRY(cr_state_read_page(r, g, i, parts->pages[g], to->room, NULL));
+    }
+    if (r->has_state) {
+        CR_TRY(take_part(pages, cr_pages_state_kind(pages), &parts->state));
+        CR_TRY(cr_state_read_state(r, parts->state->data, NULL));
+    }
+    return cr_state_read_end(r, NULL);
+}
+
+/* Brings block i into the tree. */
+static cera_status read_block(const reading *to, cr_digest key, int i)
+{
+    cr_store *store = to->store;
+    const cera_os *os = &host_of(store)->os;
+    cr_store_path(&store->folder, key, i, to->path);
+    cr_prefix_parts parts = { .state = NULL };
+    cr_state_reader r;
+    cera_status status = cr_state_open(&r, store->pages, &store->id, to->path, NULL);
+    if (status == CERA_OK) {
+        status = read_parts(to, &r, i, &parts);
+        cr_state_close(&r);
+    }
+    if (status == CERA_E_FORMAT || status == CERA_E_UNSUPPORTED)
+        os->remove(os->ctx, to->path);
+    if (status == CERA_OK) {
+        cr_pages_lock(store->pages);
+        bool grafted = cr_prefix_stock(store->prefix, 1) &&
+                       cr_prefix_graft(store->prefix, to->wanted, i, &parts);
+        cr_pages_unlock(store->pages);
+        status = grafted ? CERA_OK : CERA_E_NOMEM;
+    }
+    drop_parts(store->pages, &parts);
+    return status;
+}
+
+static void read_blocks(const reading *to, int known, int most, const atomic_int *cancel)
+{
+    cr_store *store = to->store;
+    cr_digest key = store->root;
+    for (int i = 0; i < known; i++)
+        next_key(&key, to->wanted, i);
+    int n = known;
+    while (n < most && atomic_load(cancel) == 0) {
+        next_key(&key, to->wanted, n);
+        if (read_block(to, key, n) != CERA_OK)
+            break;
+        n++;
+        atomic_fetch_add(&store->n_read, 1);
+    }
+    if (n > known)
+        touch_path(store, to->wanted, n * CR_PAGE, to->path);
+}
+
+void cr_store_read(cr_store *store, const int32_t *ids, int n, const atomic_int *cancel)
+{
+    int most = (n - 1) / CR_PAGE;
+    cr_pages_lock(store->pages);
+    int known = cr_prefix_known(store->prefix, ids, n);
+    cr_pages_unlock(store->pages);
+    if (known >= most || !find_root(store))
+        return;
+    cr_host *host = host_of(store);
+    size_t n_ids = (size_t)most * CR_PAGE * sizeof *ids;
+    reading to = {
+        .store = store,
+        .wanted = ids,
+        .ids = cr_alloc(host, CR_MEM_SCRATCH, n_ids),
+        .room = cr_alloc(host, CR_MEM_SCRATCH, store->n_room),
+        .path = cr_alloc(host, CR_MEM_SCRATCH, store->folder.n_path),
+    };
+    if (to.ids && to.room && to.path)
+        read_blocks(&to, known, most, cancel);
+    cr_free(host, CR_MEM_SCRATCH, to.ids, n_ids);
+    cr_free(host, CR_MEM_SCRATCH, to.room, store->n_room);
+    cr_free(host, CR_MEM_SCRATCH, to.path, store->folder.n_path);
+}
+
+/* ---- writing: on the thread -------------------------------------------------------------- */
+
+/* The first failure is the last attempt. */
+static void stop_writing(cr_store *store, const char *why)
+{
+    if (!atomic_exchange(&store->is_off, true))
+        cr_log(host_of(store), 0, "%s; no more is kept in cache_dir", why);
+}
+
+/* Whether the folder has a file with all that the block has. */
+static bool has_file(const cr_store *store, const char *path, const cr_prefix_parts *parts, int i)
+{
+    cr_state_reader r;
+    if (cr_state_open(&r, store->pages, &store->id, path, NULL) != CERA_OK)
+        return false;
+    bool has = is_block(&r, i) && (r.has_state || !parts->state);
+    for (int g = 0; g < store->pages->graph->n_groups; g++)
+        has = has && (r.end[g] > r.first[g] || !parts->pages[g]);
+    cr_state_close(&r);
+    return has;
+}
+
+static cera_status write_file(cr_store *store, const char *path, const cr_state_content *content,
+                              cera_error *err)
+{
+    cr_output out;
+    CR_TRY(cr_output_open(&out, host_of(store), path, err));
+    cera_status status = cr_state_write(store->pages, &store->id, content, store->room, &out, err);
+    if (status == CERA_OK)
+        status = cr_output_commit(&out, err);
+    cr_output_done(&out);
+    return status;
+}
+
+static cera_status write_block(cr_store *store, int n, const cr_prefix_parts *parts,
+                               cera_error *err)
+{
+    int i = n / CR_PAGE - 1;
+    cr_digest key = store->root;
+    for (int at = 0; at <= i; at++)
+        next_key(&key, store->ids, at);
+    char *path = store->folder.path;
+    cr_store_path(&store->folder, key, i, path);
+    if (has_file(store, path, parts, i))
+        return CERA_OK;
+    cr_state_content content = {
+        .ids = store->ids,
+        .n_ids = n,
+        .state = parts->state ? parts->state->data : NULL,
+    };
+    for (int g = 0; g < store->pages->graph->n_groups; g++)
+        content.spans[g] = (cr_page_span){ i, parts->pages[g] ? i + 1 : i, &parts->pages[g] };
+    uint64_t size = cr_state_size(store->pages, &content);
+    CR_TRY(cr_store_make_room(&store->folder, size, err));
+    cr_store_path(&store->folder, key, i, path); /* making room used it */
+    CR_TRY(write_file(store, path, &content, err));
+    cr_store_count(&store->folder, size);
+    atomic_fetch_add(&store->n_written, 1);
+    return CERA_OK;
+}
+
+/* The path to the last block that was written becomes recently used, when another one begins. */
+static void leave_path(cr_store *store, int n)
+{
+    bool goes_on = n > store->n_last &&
+                   memcmp(store->ids, store->last, (size_t)store->n_last * sizeof *store->ids) == 0;
+    if (store->n_last > 0 && !goes_on)
+        touch_path(store, store->last, store->n_last, store->folder.path);
+    if (n > 0)
+        memcpy(store->last, store->ids, (size_t)n * sizeof *store->ids);
+    store->n_last = n;
+}
+
+static bool write_one(cr_store *store)
+{
+    cr_prefix_parts parts;
+    int n;
+    cr_pages_lock(store->pages);
+    bool found = cr_prefix_take_unstored(store->prefix, store->ids, &n, &parts);
+    cr_pages_unlock(store->pages);
+    if (!found)
+        return false;
+    leave_path(store, n);
+    cera_error err;
+    if (write_block(store, n, &parts, &err) != CERA_OK)
+        stop_writing(store, err.message);
+    cr_pages_lock(store->pages);
+    cr_prefix_give_back(store->prefix, store->ids, n, &parts);
+    cr_pages_unlock(store->pages);
+    return true;
+}
+
+static void write_all(void *arg)
+{
+    cr_store *store = arg;
+    const cera_os *os = &host_of(store)->os;
+    for (;;) {
+        uint32_t bell = atomic_load(&store->bell);
+        bool closing = atomic_load(&store->closing);
+        while (!atomic_load(&store->is_off) && find_root(store) && write_one(store))
+            ;
+        if (!atomic_load(&store->is_off))
+            leave_path(store, 0);
+        if (closing)
+            return;
+        os->wait(os->ctx, (const uint32_t *)(const void *)&store->bell, bell);
+    }
+}
+
+/* ---- waking ------------------------------------------------------------------------------ */
+
+static bool is_here(const cr_store *store)
+{
+    const cera_os *os = &host_of(store)->os;
+    return os->process(os->ctx) == store->process;
+}
+
+static void ring(cr_store *store)
+{
+    const cera_os *os = &host_of(store)->os;
+    atomic_fetch_add(&store->bell, 1);
+    os->wake(os->ctx, (const uint32_t *)(const void *)&store->bell);
+}
+
+void cr_store_wake(cr_store *store)
+{
+    if (atomic_load(&store->is_off) || !is_here(store))
+        return;
+    const cera_os *os = &host_of(store)->os;
+    cr_lock_take(&store->lock);
+    int error = 0;
+    if (!store->thread)
+        error = os->thread_start(os->ctx, write_all, store, &store->thread);
+    if (error != 0)
+        store->thread = NULL;
+    cr_lock_drop(&store->lock);
+    if (error != 0)
+        stop_writing(store, "a thread cannot be started");
+    else
+        ring(store);
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+cera_status cr_store_new(cr_pages *pages, const cr_store_options *options, cr_store **out,
+                         cera_error *err)
+{
+    cr_host *host = pages->host;
+    cr_store *store = cr_alloc_zero(host, CR_MEM_OBJECT, sizeof *store);
+    if (!store)
+        return cr_fail_nomem(err, sizeof *store, "the disk tier");
+    store->pages = pages;
+    store->prefix = options->prefix;
+    store->options = *options;
+    /* Whole pages, and one more for a path that ends with a session of another length. */
+    store->options.n_context = (options->n_context / CR_PAGE + 1) * CR_PAGE;
+    store->n_room = cr_state_room(pages);
+    store->process = host->os.process(host->os.ctx);
+    cr_lock_init(&store->lock, host);
+    size_t n_ids = (size_t)store->options.n_context * sizeof *store->ids;
+    store->room = cr_alloc(host, CR_MEM_OBJECT, store->n_room);
+    store->ids = cr_alloc(host, CR_MEM_OBJECT, n_ids);
+    store->last = cr_alloc(host, CR_MEM_OBJECT, n_ids);
+    bool made = cr_store_folder_init(&store->folder, host, options->folder, options->budget);
+    if (!made || !store->room || !store->ids || !store->last) {
+        cr_store_free(store);
+        return cr_fail_nomem(err, store->n_room + n_ids, "the disk tier");
+    }
+    *out = store;
+    return CERA_OK;
+}
+
+void cr_store_free(cr_store *store)
+{
+    if (!store)
+        return;
+    cr_host *host = host_of(store);
+    if (store->thread && is_here(store)) {
+        atomic_store(&store->closing, true);
+        ring(store);
+        host->os.thread_join(host->os.ctx, store->thread);
+    }
+    size_t n_ids = (size_t)store->options.n_context * sizeof *store->ids;
+    cr_free(host, CR_MEM_OBJECT, store->room, store->n_room);
+    cr_free(host, CR_MEM_OBJECT, store->ids, n_ids);
+    cr_free(host, CR_MEM_OBJECT, store->last, n_ids);
+    cr_store_folder_done(&store->folder);
+    cr_free(host, CR_MEM_OBJECT, store, sizeof *store);
+}
+
+void cr_store_get_stats(const cr_store *store, cera_engine_stats *out)
+{
+    out->n_blocks_read = atomic_load(&store->n_read);
+    out->n_blocks_written = atomic_load(&store->n_written);
+}
