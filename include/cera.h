@@ -698,9 +698,18 @@ CERA_API cera_status cera_session_rewind(cera_session *session, size_t position,
  * two share them until one writes. */
 CERA_API cera_status cera_session_fork(cera_session *session, cera_session **out, cera_error *err);
 
+/* Drops n_drop tokens behind the first n_keep: those behind them come to lower positions and keep their
+ * keys and values, which are not what computing the shorter text would give, for they have seen the
+ * dropped ones. Logits stay. What follows is this session's alone and is never reused by another; what
+ * its keys came from is kept, so that shifting again does not add to the error. n_keep + n_drop is less
+ * than the position. CERA_E_UNSUPPORTED where keys cannot be moved (recurrent states, windows, YaRN):
+ * there cera_session_sync with the shorter history computes it again. */
+CERA_API cera_status cera_session_shift(cera_session *session, size_t n_keep, size_t n_drop,
+                                        cera_error *err);
+
 /* Writes tokens, keys, values, states and logits to a file, which appears when it is complete: whatever
  * fails, what was there before stays. A grammar's text that is still open is not part of it. Fails
- * with CERA_E_STATE when nothing has been appended. The first call of an engine reads all weights, for
+ * with CERA_E_STATE when nothing has been appended, CERA_E_UNSUPPORTED after a shift. The first call of an engine reads all weights, for
  * a digest of them. */
 CERA_API cera_status cera_session_save(cera_session *session, const char *path, cera_error *err);
 /* Makes the session what was saved, whatever it was before: it goes on with the same bits. The file is
@@ -788,6 +797,11 @@ typedef struct cera_generate_options {
     bool ignore_eos;             /* the model's own end tokens are never chosen */
     const cera_logit_bias *bias; /* [n_bias] */
     size_t n_bias;               /* up to 1,024 */
+    /* When the context is full, drop the older half of what stands behind the first n_keep tokens and
+     * go on: as cera_session_shift where that may be, as cera_session_sync where not. Default: end
+     * with CERA_FINISH_CONTEXT. */
+    bool shift;
+    int n_keep;
     int n_logprobs;              /* alternatives in cera_token_info, up to 20; 0: none */
     /* Only texts of this grammar, NULL: any. It is made for the engine's vocabulary. Its mask comes
      * before everything else; end tokens are chosen only where the text may end, and where it must

@@ -134,6 +134,7 @@ static const struct {
 }, integers[] = {
     { OPT_MAX_TOKENS, AT(max_tokens) },
     { OPT_TOP_K, AT(top_k) },
+    { OPT_N_KEEP, AT(n_keep) },
     { OPT_PENALTY_WINDOW, AT(penalty_window) },
     { OPT_DRY_ALLOWED_LENGTH, AT(dry_allowed_length) },
     { OPT_DRY_WINDOW, AT(dry_window) },
@@ -198,6 +199,7 @@ int sampling_read(const cli_args *args, sampling *out)
     options->bias = out->bias;
     options->seed = is_set(args, OPT_SEED) ? values[OPT_SEED].seed : random_seed();
     options->ignore_eos = is_set(args, OPT_IGNORE_EOS);
+    options->shift = is_set(args, OPT_N_KEEP);
     read_numbers(args, options);
     if (options->temperature_range > fmaxf(options->temperature, 0.0f))
         return bad_value(values[OPT_TEMPERATURE_RANGE].typed, values[OPT_TEMPERATURE_RANGE].text,

@@ -1,6 +1,7 @@
 /* cera_session: check arguments, forward. */
 #include "api/objects.h"
 #include "session/save.h"
+#include "session/shift.h"
 
 void cera_session_options_init(cera_session_options *options)
 {
@@ -147,6 +148,12 @@ cera_status cera_session_fork(cera_session *session, cera_session **out, cera_er
     }
     *out = child;
     return CERA_OK;
+}
+
+cera_status cera_session_shift(cera_session *session, size_t n_keep, size_t n_drop, cera_error *err)
+{
+    CR_TRY(want_session(session, err));
+    return cr_session_shift(session->core, n_keep, n_drop, err);
 }
 
 cera_status cera_session_save(cera_session *session, const char *path, cera_error *err)

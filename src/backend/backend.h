@@ -81,6 +81,11 @@ typedef struct cr_backend_api {
     void (*page_unpack)(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type,
                         void *page, const void *packed, int n);
 
+    /* Copies one position of a page: keys and values of position `from` of src to position `to` of dst,
+     * both modulo CR_PAGE, the keys turned to what they would be at `to`. */
+    void (*page_turn)(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type,
+                      void *dst, int to, const void *src, int from);
+
     /* Can this op run here? CERA_E_UNSUPPORTED naming op and tensor when not. */
     cera_status (*supports)(const cr_backend *backend, const cr_op *op, cera_error *err);
 

@@ -493,6 +493,17 @@ static int32_t draw(cr_sampler *sampler)
     return id;
 }
 
+void cr_sampler_drop(cr_sampler *sampler, const int32_t *history, size_t first, size_t n)
+{
+    cr_counts *counts = &sampler->counts;
+    size_t from = counts->from;
+    if (from > first)
+        from = from > first + n ? from - n : first;
+    /* All that was counted goes; the next token counts what is left of it again. */
+    cr_counts_move(counts, history, counts->end, counts->end);
+    counts->from = counts->end = from;
+}
+
 cera_status cr_sampler_next(cr_sampler *sampler, const float *logits, const uint64_t *allowed,
                             const int32_t *history, size_t n_history, int32_t *id, cera_error *err)
 {

@@ -29,6 +29,9 @@ void cr_sampler_break(cr_sampler *sampler, int32_t id);
 cera_status cr_sampler_next(cr_sampler *sampler, const float *logits, const uint64_t *allowed,
                             const int32_t *history, size_t n_history, int32_t *id, cera_error *err);
 
+/* Tokens [first, first + n) are about to be dropped from the history. */
+void cr_sampler_drop(cr_sampler *sampler, const int32_t *history, size_t first, size_t n);
+
 /* The largest logit: NaN never wins, the lowest id among equals; -1 when there is none. */
 int32_t cr_argmax(const float *logits, size_t n);
 

@@ -8,6 +8,7 @@
 
 #include "sample/sampler.h"
 #include "sample/stop.h"
+#include "session/shift.h"
 #include "token/detok.h"
 
 #include <math.h>
@@ -27,6 +28,7 @@ typedef struct generation {
     cera_grammar *grammar; /* NULL: none */
     cr_matcher *matcher;
     size_t grammar_start; /* where its text begins in the history */
+    bool lost_start;      /* that was dropped */
     cr_detok detok;
     cr_buf text; /* whole characters of the last token */
     cr_stop stop;
@@ -43,12 +45,16 @@ static cera_status check_options(const generation *g)
     if (o->max_tokens < -1)
         return cr_fail(g->err, CERA_E_ARG, "max_tokens: expected -1 or more, found %d",
                        o->max_tokens);
+    if (o->n_keep < 0)
+        return cr_fail(g->err, CERA_E_ARG, "n_keep: expected 0 or more, found %d", o->n_keep);
     if (o->n_logprobs < 0 || o->n_logprobs > MAX_LOGPROBS)
         return cr_fail(g->err, CERA_E_ARG, "n_logprobs: expected 0 to %d, found %d", MAX_LOGPROBS,
                        o->n_logprobs);
     if (o->n_draft < 0 || o->n_draft > CR_MAX_DRAFT)
         return cr_fail(g->err, CERA_E_ARG, "n_draft: expected 0 to %d, found %d", CR_MAX_DRAFT,
                        o->n_draft);
+    if (o->n_draft > 0 && o->shift)
+        return cr_fail(g->err, CERA_E_ARG, "n_draft: expected 0 with shift, found %d", o->n_draft);
     if (o->n_stop_ids > MAX_STOP_IDS)
         return cr_fail(g->err, CERA_E_ARG, "stop_ids: expected at most %d, found %zu", MAX_STOP_IDS,
                        o->n_stop_ids);
@@ -240,11 +246,25 @@ static cera_status advance(generation *g, int32_t id, cera_summary *summary)
     return CERA_OK;
 }
 
+/* The context is full: drops tokens, and reserves for those that are still to come. */
+static cera_status make_room(generation *g, size_t n_keep, size_t n_left)
+{
+    size_t n_drop = cr_session_surplus(g->session, n_keep), n;
+    cr_sampler_drop(g->sampler, cr_session_history(g->session, &n), n_keep, n_drop);
+    CR_TRY(cr_session_make_room(g->session, n_keep, g->err));
+    if (g->grammar_start >= n_keep + n_drop)
+        g->grammar_start -= n_drop;
+    else
+        g->lost_start = true;
+    return cr_session_reserve(g->session, CR_MIN(n_left, cr_session_room(g->session)), 0, g->err);
+}
+
 static cera_status loop(generation *g, cera_summary *summary)
 {
     const cera_os *os = &g->env->host->os;
     uint64_t start = os->clock_ns(os->ctx);
     int max_tokens = g->options->max_tokens;
+    size_t n_keep = (size_t)CR_MAX(g->options->n_keep, 0);
     for (;;) {
         if (cr_session_take_cancel(g->session)) {
             summary->finish = CERA_FINISH_CANCELLED;
@@ -258,7 +278,16 @@ static cera_status loop(generation *g, cera_summary *summary)
             summary->finish = CERA_FINISH_LENGTH;
             return CERA_OK;
         }
-        if (cr_session_room(g->session) == 0) {
+        bool is_full = cr_session_room(g->session) == 0;
+        if (is_full && g->options->shift && cr_session_surplus(g->session, n_keep) > 0) {
+            size_t n_left = max_tokens < 0 ? SIZE_MAX : (size_t)max_tokens - summary->n_generated;
+            cera_status status = make_room(g, n_keep, n_left);
+            if (status == CERA_E_CANCELLED) {
+                summary->finish = CERA_FINISH_CANCELLED;
+                return CERA_OK;
+            }
+            CR_TRY(status);
+        } else if (is_full) {
             summary->finish = CERA_FINISH_CONTEXT;
             return CERA_OK;
         }
@@ -291,7 +320,7 @@ static void finish_grammar(generation *g, cera_status status, cera_summary *sum)
         sum->is_unfinished = !cr_matcher_is_complete(g->matcher);
         open = (cr_session_open){ .grammar = g->grammar, .start = g->grammar_start };
         cr_session_history(g->session, &open.end);
-        if (sum->finish == CERA_FINISH_STOP)
+        if (sum->finish == CERA_FINISH_STOP || g->lost_start)
             open.grammar = NULL;
     }
     cr_session_set_open(g->session, open);

@@ -34,6 +34,10 @@ cera_status cr_session_save(cr_session *session, const char *path, cera_error *e
 {
     if (session->now.position == 0)
         return cr_fail(err, CERA_E_STATE, "save: nothing has been appended yet");
+    if (session->origins)
+        return cr_fail(err, CERA_E_UNSUPPORTED,
+                       "save: the session was shifted, and a file has no place for what its keys "
+                       "came from; append its history to another session and save that");
     cr_host *host = session->env.host;
     cr_state_id id;
     CR_TRY(session->env.identify(session->env.ctx, &id, err));
@@ -120,6 +124,7 @@ static void accept(cr_session *session, const cr_state_reader *r, const int32_t 
     session->now = session->next;
     session->next = old;
     cr_pages_unlock(pages);
+    cr_session_unshift(session, 0);
     memcpy(session->history, ids, (size_t)r->n_ids * sizeof *ids);
     cr_session_swap_logits(session);
     session->detok = r->detok;

@@ -40,6 +40,7 @@ void cr_session_free(cr_session *session)
     cr_host *host = session->env.host;
     cr_grammar_release(session->open.grammar);
     cr_pages *pages = session->env.pages;
+    cr_session_unshift(session, 0);
     cr_line_done(&session->now, pages);
     cr_line_done(&session->next, pages);
     cr_pages_lock(pages);
@@ -87,6 +88,11 @@ cera_status cr_session_fork(cr_session *session, cr_session **out, cera_error *e
 {
     cr_session *child;
     CR_TRY(cr_session_new(&session->env, session->n_context, &child, err));
+    cera_status status = cr_session_fork_shift(session, child, err);
+    if (status != CERA_OK) {
+        cr_session_free(child);
+        return status;
+    }
     int position = session->now.position;
     cr_pages_lock(session->env.pages);
     cr_line_share(&child->now, session->env.pages, &session->now, position);
@@ -107,6 +113,7 @@ void cr_session_reset(cr_session *session)
     cr_pages_lock(session->env.pages);
     cr_line_clear(&session->now, session->env.pages);
     cr_pages_unlock(session->env.pages);
+    cr_session_unshift(session, 0);
     session->has_logits = false;
     cr_detok_init(&session->detok);
     cr_session_set_open(session, (cr_session_open){ .grammar = NULL });
@@ -482,6 +489,10 @@ static cera_status bring(cr_session *session, const target *to, size_t *n_reused
     cr_line *next = &session->next;
     wanted want = { .cancel = &session->cancel, .logits = true, .score = to->score };
     take_seat(session, CR_SEAT_PRESENT);
+    /* Where nothing is left of a shift, everything is known to all and from all again. */
+    bool unshifts = session->origins && own_start(session, to) <= session->n_pure;
+    if (unshifts)
+        session->env.prefix = session->prefix;
     want.branch = begin_line(session, to);
     int start = next->position;
     size_t n_known = (size_t)CR_MAX(start - to->n_before, 0);
@@ -509,8 +520,11 @@ static cera_status bring(cr_session *session, const target *to, size_t *n_reused
     tell_store(session);
     if (status == CERA_E_CANCELLED)
         cr_session_take_cancel(session);
+    if (status != CERA_OK && unshifts)
+        session->env.prefix = NULL;
     if (status != CERA_OK)
         return status;
+    cr_session_unshift(session, unshifts ? 0 : start);
     memmove(session->history, to->ids, (size_t)to->n * sizeof *to->ids);
     cr_session_swap_logits(session);
     cr_detok_init(&session->detok);

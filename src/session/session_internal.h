@@ -1,7 +1,8 @@
 /* What a session is made of. Only session.c and the files with a part of its work include this:
  *
  *     session.c  life, appending, going back, single tokens
- *     save.c     a session to a file and back */
+ *     save.c     a session to a file and back
+ *     shift.c    dropping tokens from the middle */
 #ifndef CR_SESSION_INTERNAL_H
 #define CR_SESSION_INTERNAL_H
 
@@ -26,6 +27,12 @@ typedef struct cr_ahead {
     int n, taken, first;
 } cr_ahead;
 
+/* Where the key of a position that was moved is as it was computed, and for which position. */
+typedef struct cr_origin {
+    cr_page *page; /* held; NULL: in the line, and never moved */
+    int position;
+} cr_origin;
+
 struct cr_session {
     cr_session_env env;
     uint64_t writer; /* of pages */
@@ -36,6 +43,11 @@ struct cr_session {
     cr_logits *has,
         *comes; /* of the last token, and those that are being computed, held alone; or NULL */
     bool has_logits;
+    /* Of a session that was shifted. What stands behind the first n_pure tokens has seen tokens that are
+     * gone, so nobody else may have it: env.prefix is NULL, and `prefix` has what it was. */
+    cr_origin *origins; /* [n_context]; NULL: it was not */
+    int n_pure;
+    cr_prefix *prefix;
     cr_detok detok;
     cr_session_open open;
     cr_ahead ahead; /* nothing but while generating */
@@ -50,5 +62,10 @@ struct cr_session {
 cera_status cr_session_want_room(cr_session *session, cera_error *err);
 /* The logits that were computed become those of the last token. */
 void cr_session_swap_logits(cr_session *session);
+/* A session that was shifted goes on from `start` of its own line: with n_pure or less it is like any
+ * other again. */
+void cr_session_unshift(cr_session *session, int start);
+/* Makes `child`, whose line is shared, as shifted as the session is. */
+cera_status cr_session_fork_shift(const cr_session *session, cr_session *child, cera_error *err);
 
 #endif

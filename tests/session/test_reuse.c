@@ -1,11 +1,12 @@
 /* Reuse never changes an answer.
  *
- * Random sequences of calls over several sessions of one engine, whose budget may be tiny: append, sync,
+ * Random sequences of calls over several sessions of one engine, whose budget may be tiny, some with a folder: append, sync,
  * rewind, fork, generate, save, load, reset, free, a cancel or a failure in the middle. After each call the session
  * is compared, to the bit, with one of an engine that reuses nothing and computes the whole history from
  * its first token. The sequences take their tokens from a few texts, so that beginnings meet.
  *
  * The number of a failing sequence is printed; CERA_SEED=number runs it alone. CERA_NIGHTLY runs 10,000. */
+#define _GNU_SOURCE /* unlinkat */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +19,8 @@
 #include "api/objects.h"
 #include "session/save.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -84,6 +87,13 @@ static int drop_models(void **state)
     for (int i = 0; i < N_MODELS; i++)
         build_done(&models[i]);
     remove(path);
+    strcat(path, "-disk");
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;)
+        unlinkat(dirfd(dir), e->d_name, 0);
+    if (dir)
+        closedir(dir);
+    rmdir(path);
     return 0;
 }
 
@@ -178,14 +188,19 @@ static void begin(sequence *q, uint64_t seed)
     options.chunk_size = chunks[below(q, 4)];
     options.cache_bytes = (uint64_t)budgets_kb[below(q, 5)] << 10;
     options.no_reuse = below(q, 5) == 0; /* forks and rewinds share pages all the same */
+    char disk[80];
+    snprintf(disk, sizeof disk, "%s-disk", path);
+    options.cache_dir = seed / N_MODELS % 3 == 0 ? disk : NULL;
+    options.cache_disk_bytes = 3 << 20;
     q->engine = open_model(&models[model], &options);
     /* Some lfm2 models are taken for ones that give states at the ends of runs only. */
     bool run_ends = below(q, 2) == 0;
     if (run_ends && q->engine->core->model->graph.n_states > 0)
         q->engine->core->model->graph.states_at_pages = false;
-    LOG(q, "%s kv %d chunk %d budget %u KiB%s%s:", model_names[model], (int)options.kv_type,
+    LOG(q, "%s kv %d chunk %d budget %u KiB%s%s%s:", model_names[model], (int)options.kv_type,
         options.chunk_size, (unsigned)(options.cache_bytes >> 10), run_ends ? ", run ends" : "",
-        options.no_reuse ? ", no reuse" : "");
+        options.no_reuse ? ", no reuse" : "", options.cache_dir ? ", disk" : "");
+    options.cache_dir = NULL;
     options.no_reuse = true;
     options.chunk_size = 0;
     options.cache_bytes = 0;
@@ -411,7 +426,7 @@ static void reuse_never_changes_an_answer(void **state)
     uint64_t first = one ? strtoull(one, NULL, 10) : 0;
     uint64_t n = one ? 1 : getenv("CERA_NIGHTLY") ? N_NIGHTLY : N_SEQUENCES;
     static sequence q;
-    uint64_t n_reused = 0, n_computed = 0, n_evictions = 0;
+    uint64_t n_reused = 0, n_computed = 0, n_evictions = 0, n_read = 0;
     for (uint64_t seed = first; seed < first + n; seed++) {
         begin(&q, seed);
         running = &q;
@@ -423,13 +438,15 @@ static void reuse_never_changes_an_answer(void **state)
         n_reused += stats.n_tokens_reused;
         n_computed += stats.n_tokens_computed;
         n_evictions += stats.n_evictions;
+        n_read += stats.n_blocks_read;
         end(&q);
         running = NULL;
     }
     print_message("%llu sequences from seed %llu: %llu tokens reused, %llu computed, %llu blocks "
-                  "evicted\n",
+                  "evicted, %llu read from disk\n",
                   (unsigned long long)n, (unsigned long long)first, (unsigned long long)n_reused,
-                  (unsigned long long)n_computed, (unsigned long long)n_evictions);
+                  (unsigned long long)n_computed, (unsigned long long)n_evictions,
+                  (unsigned long long)n_read);
     assert_true(one || (n_reused > 0 && n_evictions > 0));
 }
 

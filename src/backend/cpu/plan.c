@@ -499,6 +499,7 @@ const cr_backend_api cr_backend_cpu = {
     .page_copy = cr_kv_copy,
     .page_pack = cr_kv_pack,
     .page_unpack = cr_kv_unpack,
+    .page_turn = cr_kv_turn,
     .supports = supports,
     .plan_new = plan_new,
     .plan_run = plan_run,

@@ -146,6 +146,10 @@ void cr_kv_pack(cr_backend *backend, const cr_graph *graph, int group, cr_type k
 void cr_kv_unpack(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type,
                   void *page, const void *packed, int n);
 
+/* cr_backend_api.page_turn */
+void cr_kv_turn(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type, void *dst,
+                int to, const void *src, int from);
+
 /* The ops. Each is called by every worker. */
 typedef void cr_op_run(cr_plan *plan, const cr_op *op, int worker);
 cr_op_run cr_op_embed, cr_op_norm_qkv, cr_op_attend, cr_op_conv_in, cr_op_ssm_in, cr_op_ssm_scan,

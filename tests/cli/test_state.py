@@ -1,4 +1,4 @@
-"""--cache-dir: what one run computed the next one knows; trouble with the folder is a warning."""
+"""--cache-dir: what one run computed the next one knows, and trouble with the folder is a warning; --n-keep."""
 import os
 import stat
 import tempfile
@@ -10,7 +10,7 @@ PROMPT = ",".join(str(5 + i * 37 % 900) for i in range(300))
 RUN = ("run", "-m", TINY, "--token-ids", PROMPT, "-n", "20", "--temperature", "0", "--format", "json")
 
 
-class Cache(unittest.TestCase):
+class State(unittest.TestCase):
     def test_next_run_knows_the_prompt(self):
         plain = cera(*RUN)
         with tempfile.TemporaryDirectory() as parent:
@@ -43,6 +43,14 @@ class Cache(unittest.TestCase):
             self.assertEqual((r.code, r.json["text"]), (0, cera(*RUN).json["text"]))
             self.assertEqual(r.err.count("no more is kept in cache_dir"), 1, r)
             self.assertIn(taken.name, r.err)
+
+    def test_n_keep_goes_on_when_the_context_is_full(self):
+        args = ("run", "-m", TINY, "-p", "Once upon a time", "-c", "64", "-n", "150", "--ignore-eos",
+                "--format", "json")
+        self.assertEqual(cera(*args).json["finish_reason"], "context")
+        r = cera(*args, "--n-keep", "8")
+        self.assertEqual((r.code, r.json["finish_reason"]), (0, "length"), r)
+        self.assertEqual(r.json["usage"]["completion_tokens"], 150)
 
 
 if __name__ == "__main__":
