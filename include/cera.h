@@ -802,7 +802,7 @@ typedef struct cera_generate_options {
      * with CERA_FINISH_CONTEXT. */
     bool shift;
     int n_keep;
-    int n_logprobs;              /* alternatives in cera_token_info, up to 20; 0: none */
+    int n_logprobs; /* alternatives in cera_token_info, up to 20; 0: none */
     /* Only texts of this grammar, NULL: any. It is made for the engine's vocabulary. Its mask comes
      * before everything else; end tokens are chosen only where the text may end, and where it must
      * the generation ends by itself, with CERA_FINISH_STOP. When a generation was ended by anything

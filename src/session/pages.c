@@ -117,7 +117,7 @@ static cr_page *make(cr_pages *pages, int kind)
     return page;
 }
 
-static void trim(cr_pages *pages)
+void cr_pages_trim(cr_pages *pages)
 {
     while (pages->n_bytes > pages->budget && give_back(pages))
         ;
@@ -183,7 +183,7 @@ void cr_pages_drop(cr_pages *pages, cr_page *page)
     if (!page)
         return;
     change(pages, page, -1, 0);
-    trim(pages);
+    cr_pages_trim(pages);
 }
 
 void cr_pages_hold_cached(cr_pages *pages, cr_page *page)

@@ -102,6 +102,9 @@ void cr_pages_hold(cr_pages *pages, cr_page *page);        /* by a session */
 void cr_pages_drop(cr_pages *pages, cr_page *page);        /* NULL is nothing */
 void cr_pages_hold_cached(cr_pages *pages, cr_page *page); /* by the tree */
 void cr_pages_drop_cached(cr_pages *pages, cr_page *page); /* NULL is nothing */
+/* Gives back what passes the budget, as far as nobody holds it: cr_pages_drop does, cr_pages_drop_cached
+ * does not. */
+void cr_pages_trim(cr_pages *pages);
 
 /* Whether nobody but the caller holds the page. */
 bool cr_page_is_sole(const cr_page *page);

@@ -297,6 +297,7 @@ static bool write_one(cr_store *store)
         stop_writing(store, err.message);
     cr_pages_lock(store->pages);
     cr_prefix_give_back(store->prefix, store->ids, n, &parts);
+    cr_pages_trim(store->pages);
     cr_pages_unlock(store->pages);
     return true;
 }

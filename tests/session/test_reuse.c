@@ -173,6 +173,11 @@ static cera_engine *open_model(const gguf_build *file, const cera_engine_options
     return engine;
 }
 
+static bool has_disk(uint64_t seed)
+{
+    return seed / N_MODELS % 3 == 0;
+}
+
 static void begin(sequence *q, uint64_t seed)
 {
     memset(q, 0, sizeof *q);
@@ -190,7 +195,7 @@ static void begin(sequence *q, uint64_t seed)
     options.no_reuse = below(q, 5) == 0; /* forks and rewinds share pages all the same */
     char disk[80];
     snprintf(disk, sizeof disk, "%s-disk", path);
-    options.cache_dir = seed / N_MODELS % 3 == 0 ? disk : NULL;
+    options.cache_dir = has_disk(seed) ? disk : NULL;
     options.cache_disk_bytes = 3 << 20;
     q->engine = open_model(&models[model], &options);
     /* Some lfm2 models are taken for ones that give states at the ends of runs only. */
@@ -224,11 +229,18 @@ static void check_stats(sequence *q)
     const cr_pages *pages = q->engine->core->pages;
     uint64_t kept = stats.page_bytes_cached + stats.state_bytes_cached + stats.free_bytes;
     uint64_t used = stats.page_bytes_used + stats.state_bytes_used;
-    assert_int_equal(kept + used, pages->n_bytes);
-    if (kept > 0)
-        assert_true(kept + used <= stats.budget_bytes);
+    /* A block that is being written to the disk is held although the tree may have given it up. */
+    uint64_t writing = 0, state = 0;
+    for (int kind = 0; q->env.store && kind < pages->n_kinds; kind++)
+        writing += pages->bytes[kind];
+    if (q->env.store && pages->zero_state)
+        state = pages->bytes[cr_pages_state_kind(pages)];
+    if (!q->env.store)
+        assert_int_equal(kept + used, pages->n_bytes);
+    if (kept > writing)
+        assert_true(kept + used <= stats.budget_bytes + writing);
     if (pages->zero_state)
-        assert_true(stats.state_bytes_cached <= stats.budget_bytes / 4);
+        assert_true(stats.state_bytes_cached <= stats.budget_bytes / 4 + state);
 }
 
 /* The session has its history, and the logits that a plain computation of it gives. */
@@ -427,7 +439,10 @@ static void reuse_never_changes_an_answer(void **state)
     uint64_t n = one ? 1 : getenv("CERA_NIGHTLY") ? N_NIGHTLY : N_SEQUENCES;
     static sequence q;
     uint64_t n_reused = 0, n_computed = 0, n_evictions = 0, n_read = 0;
-    for (uint64_t seed = first; seed < first + n; seed++) {
+    /* A sequence with a folder runs twice: the second engine finds what the first one wrote. */
+    bool again = false;
+    for (uint64_t seed = first; seed < first + n; seed += !again) {
+        again = !again && has_disk(seed);
         begin(&q, seed);
         running = &q;
         running_seed = seed;
