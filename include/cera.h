@@ -798,8 +798,8 @@ typedef struct cera_generate_options {
     const cera_logit_bias *bias; /* [n_bias] */
     size_t n_bias;               /* up to 1,024 */
     /* When the context is full, drop the older half of what stands behind the first n_keep tokens and
-     * go on: as cera_session_shift where that may be, as cera_session_sync where not. Default: end
-     * with CERA_FINISH_CONTEXT. */
+     * go on: as cera_session_shift where that may be, as cera_session_sync where not. Not together
+     * with n_draft. Default: end with CERA_FINISH_CONTEXT. */
     bool shift;
     int n_keep;
     int n_logprobs; /* alternatives in cera_token_info, up to 20; 0: none */
