@@ -9,6 +9,9 @@ int command_CONVERT(const cli_args *args)
 {
     if (!make_has_words(args))
         return EXIT_USAGE;
+    if (folder_has_file(args->positional[0], args->positional[1]))
+        return report_error(EXIT_USAGE, "the new file is one of the folder's own",
+                            "what it has now would be lost", "a name that ends in .gguf");
     cera_host host;
     model_host(&host);
     progress bar;

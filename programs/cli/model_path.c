@@ -182,7 +182,9 @@ static bool is_among(const struct stat *st, const char *folder,
 static bool is_part(const struct stat *st, const char *model)
 {
     const char *suffix = part_suffix(model);
-    int n = suffix != NULL ? atoi(suffix + strlen("-00000-of-")) : 0;
+    int n = 0; /* of files */
+    for (size_t i = strlen("-00000-of-"); suffix != NULL && suffix[i] != '.'; i++)
+        n = n * 10 + (suffix[i] - '0');
     bool same = false;
     for (int i = 1; i <= n && !same; i++) {
         bytes part = { 0 };

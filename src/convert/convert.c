@@ -21,6 +21,7 @@ typedef struct item {
 typedef struct job {
     cr_folder folder;
     const cera_convert_options *options;
+    cr_convert_check *check;
     cr_host *host;
     const cr_hf_arch *arch;
     cr_hf_heads heads;
@@ -453,6 +454,11 @@ static cera_status write_file(job *j, const cr_file_type *type, const char *path
     /* A source that changed under our hands may have been read half old, half new. */
     for (size_t i = 0; i < j->n_shards && status == CERA_OK; i++)
         status = cr_view_check_unchanged(&j->shards[i].view, j->shards[i].path, err);
+    if (status == CERA_OK) {
+        status = j->check(j->options, w.output.part, err);
+        if (status != CERA_OK)
+            cr_fail_in(err, status, "the new file");
+    }
     if (status == CERA_OK)
         status = cr_gguf_writer_commit(&w, err);
     cr_gguf_writer_done(&w);
@@ -483,14 +489,15 @@ static cera_status convert(job *j, const cr_file_type *type, const char *path, i
 
 cera_status cr_convert_folder(const char *folder, const char *path, const char *type_name,
                               const cera_convert_options *options, int n_threads, cr_host *host,
-                              cera_quantize_summary *summary, cera_error *err)
+                              cr_convert_check *check, cera_quantize_summary *summary,
+                              cera_error *err)
 {
     const cr_file_type *type = cr_recipe_find(type_name);
     cr_type base = type != NULL ? type->base : CR_TYPE_COUNT;
     if (base != CR_TYPE_F32 && base != CR_TYPE_F16 && base != CR_TYPE_BF16 && base != CR_TYPE_Q8_0)
         return cr_fail(err, CERA_E_ARG, "type: expected F32, F16, BF16 or Q8_0, found \"%s\"",
                        type_name);
-    job j = { .options = options, .host = host };
+    job j = { .options = options, .check = check, .host = host };
     CR_TRY(cr_folder_open(&j.folder, host, folder, err));
     cera_status status = convert(&j, type, path, n_threads, err);
     for (size_t i = 0; i < j.n_shards; i++)

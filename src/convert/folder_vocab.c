@@ -183,7 +183,7 @@ static const char *find_pre(const cr_json *tokenizer)
 static cera_status put_merge(vocab *v, const cr_json *merge, cr_gguf_writer *w, cera_error *err)
 {
     cr_str text = cr_json_str(merge);
-    if (cr_json_is(merge, CR_JSON_ARRAY)) {
+    if (cr_json_count(merge, CR_JSON_ARRAY) == 2) {
         cr_str a = cr_json_str(cr_json_at(merge, 0)), b = cr_json_str(cr_json_at(merge, 1));
         size_t room = 2 * (a.size + b.size) + 1;
         char *joined = cr_arena_alloc(&v->folder->arena, room);
@@ -216,14 +216,27 @@ static cera_status read_bpe(vocab *v, uint32_t n_vocab, cera_error *err)
     const cr_json *model = cr_json_get(v->folder->tokenizer, "model");
     const cr_json *list = cr_json_get(model, "vocab");
     cr_str type = cr_json_str(cr_json_get(model, "type"));
-    if (!cr_str_is(type, "BPE") || !cr_json_is(list, CR_JSON_OBJECT))
+    if (!cr_str_is(type, "BPE"))
         return cr_fail(err, CERA_E_UNSUPPORTED, "%s: expected a model of type BPE, found \"%.*s\"",
                        v->path, (int)CR_MIN(type.size, (size_t)32), type.data);
+    if (!cr_json_is(list, CR_JSON_OBJECT))
+        return cr_fail(err, CERA_E_FORMAT, "%s: model: vocab: expected an object", v->path);
+    if (!cr_json_is(cr_json_get(model, "merges"), CR_JSON_ARRAY))
+        return cr_fail(err, CERA_E_FORMAT, "%s: model: merges: expected a list", v->path);
+    const cr_json *added = cr_json_get(v->folder->tokenizer, "added_tokens");
+    if (added != NULL && !cr_json_is(added, CR_JSON_ARRAY) && !cr_json_is(added, CR_JSON_NULL))
+        return cr_fail(err, CERA_E_FORMAT, "%s: added_tokens: expected a list", v->path);
     CR_TRY(fill_unused(v, n_vocab > 0 ? n_vocab : list->n, 0, err));
     for (const cr_json *at = list->first; at != NULL; at = at->next) {
         int64_t id = -1;
         (void)cr_json_i64(at, &id);
         CR_TRY(check_id(v, id, at->key, err));
+        cr_str other = v->tokens[id].text;
+        if (v->tokens[id].type != UNUSED)
+            return cr_fail(err, CERA_E_FORMAT,
+                           "%s: tokens \"%.*s\" and \"%.*s\" have the same id", v->path,
+                           (int)CR_MIN(other.size, (size_t)40), other.data,
+                           (int)CR_MIN(at->key.size, (size_t)40), at->key.data);
         v->tokens[id] = (cr_piece){ at->key, 0, NORMAL };
     }
     const cr_json *at =

@@ -414,8 +414,39 @@ static uint32_t rotated(const cr_json *config, uint32_t head_size)
     return is_partial && part > 0 && part < 1 ? (uint32_t)(part * (float)head_size) : head_size;
 }
 
+/* Members that may be absent or null, but where there is one must be a number above 0: read as
+ * absent, a damaged one would silently give another model. */
+static cera_status check_numbers(const cr_json *object, cera_error *err)
+{
+    static const char *const names[] = {
+        "num_key_value_heads",
+        "head_dim",
+        "rope_theta",
+        "rope_local_base_freq",
+        "partial_rotary_factor",
+        "factor",
+        "low_freq_factor",
+        "high_freq_factor",
+        "original_max_position_embeddings",
+    };
+    for (size_t i = 0; i < CR_COUNT(names); i++) {
+        const cr_json *value = cr_json_get(object, names[i]);
+        float number = 0;
+        if (value == NULL || cr_json_is(value, CR_JSON_NULL))
+            continue;
+        if (!cr_json_f32(value, &number) || !(number > 0))
+            return cr_fail(err, CERA_E_FORMAT, "config.json: %s: expected a number above 0",
+                           names[i]);
+    }
+    return CERA_OK;
+}
+
 cera_status cr_hf_heads_of(const cr_folder *folder, cr_hf_heads *out, cera_error *err)
 {
+    static const char *const objects[] = { "rope_scaling", "rope_parameters" };
+    CR_TRY(check_numbers(folder->config, err));
+    for (size_t i = 0; i < CR_COUNT(objects); i++)
+        CR_TRY(check_numbers(cr_json_get(folder->config, objects[i]), err));
     CR_TRY(need_u32(folder->config, "num_attention_heads", &out->n_head, err));
     out->n_head_kv = out->n_head;
     (void)cr_json_u32(cr_json_get(folder->config, "num_key_value_heads"), &out->n_head_kv);

@@ -2,6 +2,8 @@
 
 #include "base/json.h"
 
+#include <stdlib.h>
+
 enum { MAX_HEADER = 100 << 20, MAX_RANK = CR_GGUF_MAX_DIMS };
 
 static const struct {
@@ -82,12 +84,47 @@ static cera_status read_entry(const source *from, const cr_json *entry, cr_tenso
                        from->path, name, (unsigned long long)(n_elements * dtypes[k].bytes),
                        (long long)(end - begin));
     out->type = dtypes[k].type;
+    out->offset = (uint64_t)begin;
+    out->size = (size_t)(end - begin);
     if (out->type != CR_TYPE_COUNT) {
         out->type_id = cr_type_get(out->type)->id;
-        out->offset = (uint64_t)begin;
-        out->size = (size_t)(end - begin);
         out->data = from->data + begin;
     }
+    return CERA_OK;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const cr_tensor *x = *(const cr_tensor *const *)a, *y = *(const cr_tensor *const *)b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* The format has no holes: each byte of the data belongs to one tensor. What says otherwise is
+ * damaged, or was made by somebody who miscounted. */
+static cera_status check_cover(const cr_safetensors *file, cr_arena *arena, const source *from,
+                               cera_error *err)
+{
+    size_t n = file->n_tensors;
+    const cr_tensor **order = cr_arena_array(arena, n + 1, sizeof *order);
+    if (order == NULL)
+        return cr_fail_nomem(err, n * sizeof *order, from->path);
+    for (size_t i = 0; i < n; i++)
+        order[i] = &file->tensors[i];
+    qsort(order, n, sizeof *order, by_offset);
+    uint64_t end = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (order[i]->offset != end)
+            return cr_fail(
+                err, CERA_E_FORMAT,
+                "%s: %s: data_offsets: expected to begin at %llu, behind the tensor before "
+                "it, found %llu",
+                from->path, order[i]->name.data, (unsigned long long)end,
+                (unsigned long long)order[i]->offset);
+        end += order[i]->size;
+    }
+    if (end != from->n_data)
+        return cr_fail(err, CERA_E_FORMAT, "%s: expected %llu bytes of tensors, found %llu",
+                       from->path, (unsigned long long)end, (unsigned long long)from->n_data);
     return CERA_OK;
 }
 
@@ -114,7 +151,7 @@ static cera_status read_header(cr_safetensors *file, cr_arena *arena, const sour
         CR_TRY(read_entry(from, entry, t, err));
         file->n_tensors++;
     }
-    return CERA_OK;
+    return check_cover(file, arena, from, err);
 }
 
 cera_status cr_safetensors_parse(cr_safetensors *file, cr_arena *arena, const void *bytes, size_t n,

@@ -58,6 +58,8 @@ static cera_status expected(const parser *p, const char *what)
         n = n > 0 ? n : 1;
         memcpy(found, p->text + p->at, n);
         found[n] = '\0';
+        if (found[0] == '\0')
+            memcpy(found, "byte 0", sizeof "byte 0");
     }
     size_t n = 0;
     for (const char *part[] = { "expected ", what, ", found ", found }, **q = part; q < part + 4;

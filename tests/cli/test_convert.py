@@ -273,7 +273,9 @@ class Convert(unittest.TestCase):
                 self.assertEqual(self.convert("F32")["meta"]["tokenizer.ggml.pre"], pre)
 
     def test_gemma_norms_and_pre(self):
-        tensors = {k: v for k, v in llama().items() if "proj" not in k}
+        tensors = llama()
+        for name in ("pre_feedforward_layernorm", "post_feedforward_layernorm"):
+            tensors["model.layers.0.%s.weight" % name] = ("F32", [N_EMBD], counting(N_EMBD))
         Folder(self.path, "Gemma2ForCausalLM", tensors,
                {"head_dim": 4, "sliding_window": 16, "attn_logit_softcapping": 50,
                 "final_logit_softcapping": 30.0})
@@ -286,7 +288,10 @@ class Convert(unittest.TestCase):
 
     def test_scaled_rotations(self):
         """The factors of Llama 3.1, as its paper's code has them."""
-        Folder(self.path, "LlamaForCausalLM", llama(),
+        tensors = llama()
+        for name in ("k_proj", "v_proj"):
+            tensors["model.layers.0.self_attn.%s.weight" % name] = ("F32", [8, 8], counting(64))
+        Folder(self.path, "LlamaForCausalLM", tensors,
                {"head_dim": 8, "num_attention_heads": 1,
                 "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
                                  "high_freq_factor": 4.0, "original_max_position_embeddings": 64}})
@@ -334,6 +339,71 @@ class Convert(unittest.TestCase):
         self.refused(3, "data_offsets")
         os.remove(os.path.join(self.path, "model.safetensors"))
         self.refused(3, "no such file")
+
+    def test_models_that_would_not_open(self):
+        """Each tensor is well formed; together they are no model. No file is made of them."""
+        up = "model.layers.0.mlp.up_proj.weight"
+        tensors = llama()
+        del tensors[up]
+        Folder(self.path, "LlamaForCausalLM", tensors)
+        self.refused(3, "the new file: blk.0.ffn_up.weight: the tensor is missing")
+        tensors = llama()
+        tensors[up] = ("F32", [N_EMBD, N_FF], tensors[up][2])
+        Folder(self.path, "LlamaForCausalLM", tensors)
+        self.refused(3, "blk.0.ffn_up.weight: expected [8, 12], file has [12, 8]")
+        Folder(self.path, "LlamaForCausalLM", llama(), {"num_hidden_layers": 2})
+        self.refused(3, "blk.1.attn_norm.weight: the tensor is missing")
+        Folder(self.path, "LlamaForCausalLM", llama(), {"rms_norm_eps": None})
+        self.refused(3, "layer_norm_rms_epsilon")
+
+    def test_members_of_another_type_are_not_absent(self):
+        for member, value in [("rope_theta", "10000"), ("rope_theta", -1), ("head_dim", []),
+                              ("num_key_value_heads", True), ("num_key_value_heads", -1),
+                              ("rope_scaling", {"rope_type": "linear", "factor": "2"})]:
+            Folder(self.path, "LlamaForCausalLM", llama(), {member: value})
+            name = "factor" if member == "rope_scaling" else member
+            self.refused(3, "config.json: %s: expected a number above 0" % name)
+
+    def test_damaged_tokenizers(self):
+        folder = Folder(self.path, "LlamaForCausalLM", llama())
+        with open(os.path.join(self.path, "tokenizer.json"), encoding="utf-8") as f:
+            text = f.read()
+
+        def change(words, change_it):
+            tokenizer = json.loads(text)
+            change_it(tokenizer)
+            folder.write("tokenizer.json", tokenizer)
+            self.refused(3, words)
+        change("merges: expected a list", lambda t: t["model"].update(merges="a b"))
+        change("neither a text nor a pair", lambda t: t["model"].update(merges=[["a", "b", "c"]]))
+        change("is not a token", lambda t: t["model"].update(merges=["a qqq"]))
+        change("vocab: expected an object", lambda t: t["model"].update(vocab=[["a", 0]]))
+        change("have the same id", lambda t: t["model"]["vocab"].update(qqq=500))
+        change("added_tokens: expected a list", lambda t: t.update(added_tokens=3))
+        for name in ("tokenizer.json", "tokenizer.model"):
+            folder.write("tokenizer.json", json.loads(text))
+            open(os.path.join(self.path, name), "w").close()
+            self.refused(3, name)
+
+    def test_files_of_the_folder_are_no_targets(self):
+        Folder(self.path, "LlamaForCausalLM", llama())
+        weights = os.path.join(self.path, "model.safetensors")
+        with open(weights, "rb") as f:
+            before = f.read()
+        link = os.path.join(self.root, "link")
+        os.symlink(weights, link)
+        for target in (weights, link, os.path.join(self.path, "config.json")):
+            result = cera("convert", self.path, target, "F16")
+            self.assertEqual(result.code, 2, result)
+            self.assertIn("one of the folder's own", result.err)
+        with open(weights, "rb") as f:
+            self.assertEqual(f.read(), before)
+        # A model in the folder is another matter: it may be made anew.
+        for _ in range(2):
+            self.assertEqual(cera("convert", self.path, os.path.join(self.path, "m.gguf"),
+                                  "F16").code, 0)
+        result = cera("convert", self.path, os.path.join(self.path, "no", "m.gguf"), "F16")
+        self.assertEqual(result.code, 1, result)
 
     def test_usage(self):
         Folder(self.path, "LlamaForCausalLM", llama())

@@ -92,6 +92,11 @@ static void wrong_headers_are_refused_by_name(void **state)
         { ENTRY("F32", "[1,1,1,1,1]", "[0,4]"), "at most 4" },
         { ENTRY("F99", "[4]", "[0,16]"), "known dtype" },
         { "{\"w\":3}", "known dtype" },
+        { "{\"v\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+          "\"w\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[4,16]}}",
+          "w: data_offsets: expected to begin at 8" },
+        { ENTRY("F32", "[3]", "[4,16]"), "w: data_offsets: expected to begin at 0" },
+        { ENTRY("F32", "[3]", "[0,12]"), "expected 12 bytes of tensors, found 16" },
         { "[1]", "JSON object" },
         { "{\"w\":{},\"w\":{}}", "each key once" },
         { "{\"w\"", "line 1" },
@@ -236,14 +241,40 @@ static void write_folder(void)
         "\"intermediate_size\":8,\"num_attention_heads\":2,\"max_position_embeddings\":16,"
         "\"vocab_size\":2,\"rms_norm_eps\":1e-5,\"rope_theta\":10000,\"rope_scaling\":"
         "{\"rope_type\":\"llama3\",\"factor\":8}}";
-    static const char header[] =
-        "{\"model.embed_tokens.weight\":{\"dtype\":\"F32\",\"shape\":[2,8],\"data_offsets\":[0,64]},"
-        "\"model.layers.0.self_attn.q_proj.weight\":{\"dtype\":\"F32\",\"shape\":[8,8],"
-        "\"data_offsets\":[64,320]}}";
-    uint8_t bytes[1024] = { (uint8_t)strlen(header) };
-    memcpy(bytes + 8, header, strlen(header));
+    static const struct {
+        const char *name;
+        size_t n_rows, n_cols;
+    } tensors[] = {
+        { "embed_tokens", 2, 8 },
+        { "norm", 8, 1 },
+        { "layers.0.input_layernorm", 8, 1 },
+        { "layers.0.post_attention_layernorm", 8, 1 },
+        { "layers.0.self_attn.q_proj", 8, 8 },
+        { "layers.0.self_attn.k_proj", 8, 8 },
+        { "layers.0.self_attn.v_proj", 8, 8 },
+        { "layers.0.self_attn.o_proj", 8, 8 },
+        { "layers.0.mlp.gate_proj", 8, 8 },
+        { "layers.0.mlp.up_proj", 8, 8 },
+        { "layers.0.mlp.down_proj", 8, 8 },
+    };
+    static uint8_t bytes[8192];
+    char *header = (char *)bytes + 8;
+    size_t n = 0, end = 0;
+    for (size_t i = 0; i < CR_COUNT(tensors); i++) {
+        size_t begin = end, rows = tensors[i].n_rows, cols = tensors[i].n_cols;
+        end += rows * cols * sizeof(float);
+        char shape[16];
+        snprintf(shape, sizeof shape, "%zu%s", rows, cols > 1 ? ",8" : "");
+        n += (size_t)snprintf(header + n, sizeof bytes / 2 - n,
+                              "%c\"model.%s.weight\":{\"dtype\":\"F32\",\"shape\":[%s],"
+                              "\"data_offsets\":[%zu,%zu]}",
+                              i > 0 ? ',' : '{', tensors[i].name, shape, begin, end);
+    }
+    header[n++] = '}';
+    bytes[0] = (uint8_t)n;
+    bytes[1] = (uint8_t)(n >> 8);
     put_file("config.json", config, strlen(config));
-    put_file("model.safetensors", bytes, 8 + strlen(header) + 320);
+    put_file("model.safetensors", bytes, 8 + n + end);
     put_file("tokenizer.model", spm_bytes, sizeof spm_bytes);
 }
 
