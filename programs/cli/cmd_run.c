@@ -206,7 +206,9 @@ static int generate(run_state *run, const cera_engine *engine, cera_session *ses
     cera_sink sink = { .on_text = on_text, .on_token = run->json ? on_token : NULL, .user = run };
     status = cera_session_generate(session, &run->options, &sink, &run->summary, &err);
     int code = EXIT_OK;
-    if (status != CERA_OK)
+    if (status == CERA_E_ARG && strncmp(err.message, "grammar:", 8) == 0)
+        code = report_error(EXIT_CONSTRAINT, "cannot generate text", err.message, NULL);
+    else if (status != CERA_OK)
         code = report_failure(WHILE_RUNNING, "cannot generate text", &err);
     run->prompt_ms = run->summary.prompt_ms;
     if (status == CERA_OK && run->json) {

@@ -1,4 +1,4 @@
-/* Ctrl-C and SIGTERM. With a session at work the first signal cancels it, so that the text so far
+/* Ctrl-C, SIGTERM and SIGHUP. With a session at work the first signal cancels it, so that the text so far
  * is kept; a second one, or one without a session, ends the program at once. */
 #ifndef INTERRUPT_H
 #define INTERRUPT_H
@@ -13,7 +13,7 @@ void interrupt_watch(cera_session *session);
 /* Work that looks at interrupt_exit_code itself, several times a second, and ends by itself: while it
  * is on, signals are noted and nothing else. */
 void interrupt_hold(bool on);
-/* 130 or 143 after a signal, else 0. */
+/* 128 and its number after a signal, else 0. */
 int interrupt_exit_code(void);
 /* Forgets a signal that has been dealt with. */
 void interrupt_clear(void);

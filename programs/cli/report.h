@@ -15,6 +15,7 @@
     X(EXIT_HASH, 5, "hash", "a download does not match its hash (not used by this build)")         \
     X(EXIT_LIMIT, 6, "limit", "the context or the memory does not suffice")                        \
     X(EXIT_CONSTRAINT, 7, "constraint", "a grammar or schema cannot be compiled or met")           \
+    X(EXIT_HANGUP, 129, "hangup", "the terminal was closed (SIGHUP)")                              \
     X(EXIT_INTERRUPTED, 130, "interrupted", "interrupted with Ctrl-C")                             \
     X(EXIT_TERMINATED, 143, "terminated", "terminated (SIGTERM)")
 

@@ -33,6 +33,12 @@ class Run(unittest.TestCase):
             self.assertEqual(list(value), ["name", "age"])
             self.assertTrue(0 <= value["age"] <= 130 and 1 <= len(value["name"]) <= 12, value)
 
+    def test_a_grammar_that_cannot_be_met(self):
+        bans = [word for i in range(1024) for word in ("--logit-bias", "%d=-inf" % i) if i != 300]
+        result = cera("run", TINY, "-p", "x", "--grammar", 'root ::= "zq"', *bans)
+        self.assertEqual((result.code, result.out), (7, ""), result)
+        self.assertIn("is not banned", result.err)
+
     def test_grammar_from_everywhere(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "g.gbnf")

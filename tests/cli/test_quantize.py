@@ -111,7 +111,8 @@ class Quantize(unittest.TestCase):
         self.make_f32()
         big = os.path.join(self.folder, "big.gguf")
         make_big(big)
-        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143),
+                             (signal.SIGHUP, 129)):
             process = start("quantize", big, self.out, "IQ3_S", "-t", "1")
             deadline = time.monotonic() + 30
             while not any(n.endswith(".part") for n in self.names()):
