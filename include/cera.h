@@ -927,8 +927,9 @@ CERA_API void cera_convert_options_init(cera_convert_options *options);
 
 /* Writes a GGUF file of a folder with config.json, model.safetensors (or its index and parts) and
  * tokenizer.model or tokenizer.json. type: F32, F16, BF16 or Q8_0, for matrices; all else is F32. The
- * file appears when it is complete, as with cera_quantize. Fails with CERA_E_UNSUPPORTED naming an
- * architecture, tensor or tokenizer that is not known, CERA_E_FORMAT naming what is malformed. */
+ * file appears when it is complete, as with cera_quantize, and has been opened as a model: what
+ * contradicts itself is not made. Fails with CERA_E_UNSUPPORTED naming an architecture, tensor or
+ * tokenizer that is not known, CERA_E_FORMAT naming what is malformed or missing. */
 CERA_API cera_status cera_convert(const char *folder, const char *path, const char *type,
                                   const cera_convert_options *options,
                                   cera_quantize_summary *summary, cera_error *err);

@@ -61,15 +61,19 @@ static int failed(const cli_args *args, const cera_error *err)
     if (err->status == CERA_E_CANCELLED && stopped != 0)
         return stopped;
     bytes what = { 0 }, hint = { 0 };
-    if (args->command == CMD_QUANTIZE && err->status == CERA_E_ARG)
+    if (args->command == CMD_QUANTIZE && err->status == CERA_E_ARG &&
+        is_about(err->message, "type"))
         append_types(&hint);
     else if (args->command == CMD_QUANTIZE && err->status == CERA_E_UNSUPPORTED)
         bytes_text(&hint, "--allow-requantize, or the F16 file that it was made from");
     else if (args->command == CMD_CONVERT && strstr(err->message, "pre_tokenizer") != NULL)
         bytes_text(&hint, "--pre NAME");
     bytes_printf(&what, "cannot %s %s", command_table[args->command].name, args->positional[0]);
-    /* A source that cannot be read is a model that is missing; what cannot be written is not. */
-    bool runs = err->status == CERA_E_IO && !is_about(err->message, args->positional[0]);
+    /* A source that cannot be read is a model that is missing; what cannot be written is not, also
+     * where it would be in the source's folder. */
+    const char *out = args->positional[1];
+    bool runs = err->status == CERA_E_IO && (!is_about(err->message, args->positional[0]) ||
+                                             strncmp(err->message, out, strlen(out)) == 0);
     int code = exit_code_of(err->status, runs ? WHILE_RUNNING : WHILE_OPENING);
     report_error(code, what.data, err->message, hint.data);
     bytes_done(&what);

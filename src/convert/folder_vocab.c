@@ -233,9 +233,8 @@ static cera_status read_bpe(vocab *v, uint32_t n_vocab, cera_error *err)
         CR_TRY(check_id(v, id, at->key, err));
         cr_str other = v->tokens[id].text;
         if (v->tokens[id].type != UNUSED)
-            return cr_fail(err, CERA_E_FORMAT,
-                           "%s: tokens \"%.*s\" and \"%.*s\" have the same id", v->path,
-                           (int)CR_MIN(other.size, (size_t)40), other.data,
+            return cr_fail(err, CERA_E_FORMAT, "%s: tokens \"%.*s\" and \"%.*s\" have the same id",
+                           v->path, (int)CR_MIN(other.size, (size_t)40), other.data,
                            (int)CR_MIN(at->key.size, (size_t)40), at->key.data);
         v->tokens[id] = (cr_piece){ at->key, 0, NORMAL };
     }
