@@ -53,6 +53,7 @@ _cera() {
                 '--no-special[treat text that spells a control token as plain text]' \
                 '-n[at most this many tokens; -1\: until the model or the context ends (default 256, in chat 512)]:N:' \
                 '--max-tokens[at most this many tokens; -1\: until the model or the context ends (default 256, in chat 512)]:N:' \
+                '--n-keep[when the context is full, drop the older half of what follows the first N tokens, and go on (default\: end there)]:N:' \
                 '--temperature[flatness of the distribution; 0 or less\: always the best token (default 0.7)]:T:' \
                 '--top-k[keep the K best tokens; 0\: all (default 40)]:K:' \
                 '--top-p[keep the best tokens whose probabilities add up to P (default 0.9)]:P:' \
@@ -97,6 +98,9 @@ _cera() {
                 '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
                 '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
                 '--kv-type[type of cached keys and values (default f16)]:f16|f32|q8_0:(f16 f32 q8_0)' \
+                '--cache-dir[keep what was computed in this folder (the texts, too) and start from what is there]:DIR:' \
+                '--cache-disk-gb[bytes that the folder may have, least recently used go first (default 10)]:GB:' \
+                '--no-cache[compute everything, whatever --cache-dir says]' \
                 '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
                 '--unbuffered[write each token at once, to a pipe too]' \
                 '-h[show this help]' \
@@ -170,9 +174,6 @@ _cera() {
                 '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
                 '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
                 '--kv-type[type of cached keys and values (default f16)]:f16|f32|q8_0:(f16 f32 q8_0)' \
-                '--cache-dir[keep what was computed in this folder (the texts, too) and start from what is there]:DIR:' \
-                '--cache-disk-gb[bytes that the folder may have, least recently used go first (default 10)]:GB:' \
-                '--no-cache[compute everything, whatever --cache-dir says]' \
                 '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
                 '--unbuffered[write each token at once, to a pipe too]' \
                 '-h[show this help]' \
