@@ -24,9 +24,9 @@ typedef struct cr_engine {
     cr_scheduler *scheduler; /* of the plan */
     cr_pages *pages;
     cr_prefix *prefix; /* NULL: nothing is reused */
-    cr_store *store; /* NULL: nothing is kept on disk */
-    cr_lock id_lock; /* guards `id` */
-    cr_state_id id;  /* of files of state */
+    cr_store *store;   /* NULL: nothing is kept on disk */
+    cr_lock id_lock;   /* guards `id` */
+    cr_state_id id;    /* of files of state */
     bool has_id;
     int context_size;
     double load_ms;
