@@ -709,8 +709,8 @@ CERA_API cera_status cera_session_shift(cera_session *session, size_t n_keep, si
 
 /* Writes tokens, keys, values, states and logits to a file, which appears when it is complete: whatever
  * fails, what was there before stays. A grammar's text that is still open is not part of it. Fails
- * with CERA_E_STATE when nothing has been appended, CERA_E_UNSUPPORTED after a shift. The first call of an engine reads all weights, for
- * a digest of them. */
+ * with CERA_E_STATE when nothing has been appended, CERA_E_UNSUPPORTED after a shift. The first
+ * call of an engine reads all weights, for a digest of them. */
 CERA_API cera_status cera_session_save(cera_session *session, const char *path, cera_error *err);
 /* Makes the session what was saved, whatever it was before: it goes on with the same bits. The file is
  * checked against a digest of itself and against this model's weights, not their path; engines may
@@ -863,8 +863,9 @@ typedef struct cera_summary {
 } cera_summary;
 
 /* Generates until something ends it. Every token handed to the sink is part of the history (after an
- * error the last one, and with guesses the last ones, may be missing), the end token is not. A stop text ends the text before it; its tokens stay in the history. Needs
- * logits, so something must have been appended: CERA_E_STATE otherwise. summary may be NULL. */
+ * error the last one, and with guesses the last ones, may be missing), the end token is not. A stop
+ * text ends the text before it; its tokens stay in the history. Needs logits, so something must
+ * have been appended: CERA_E_STATE otherwise. summary may be NULL. */
 CERA_API cera_status cera_session_generate(cera_session *session,
                                            const cera_generate_options *options,
                                            const cera_sink *sink, cera_summary *summary,

@@ -1,5 +1,5 @@
-/* lfm2: Liquid's hybrid, LFM2 and LFM2.5. Most layers mix neighbouring tokens with a short gated convolution, a few
- * with attention; the rest of the block is that of llama.
+/* lfm2: Liquid's hybrid, LFM2 and LFM2.5. Most layers mix neighbouring tokens with a short gated
+ * convolution, a few with attention; the rest of the block is that of llama.
  *
  *     convolution layer:  b, c, x = in(rmsnorm(h));  u = b * x;  h += out(c * conv(u))
  *     attention layer:    q and k are normalised per head before they are rotated

@@ -73,8 +73,8 @@ static const struct {
     { "lm_head", "output" },
 };
 
-/* Names behind "model.layers.N.", * the number of an expert. Halves come in twos; where two other rows have the same name, the one with POST_NORMS is for
- * architectures that have that flag. */
+/* Names behind "model.layers.N.", * the number of an expert. Halves come in twos; where two other
+ * rows have the same name, the one with POST_NORMS is for architectures that have that flag. */
 static const struct {
     const char *hf, *gguf;
     int needs; /* flags */

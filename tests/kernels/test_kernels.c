@@ -616,8 +616,8 @@ static void check_ssm_step(cr_tier tier, const cr_kernels *scalar, const cr_kern
         fence_free(&fences[i]);
 }
 
-/* A tile against scalar kernels query by query: what each sees, and nothing of what it does not see, which
- * is odd here. */
+/* A tile against scalar kernels query by query: what each sees, and nothing of what it does not
+ * see, which is odd here. */
 static void check_tile(cr_tier tier, const cr_kernels *kernels, cr_type type, size_t n,
                        size_t n_queries)
 {

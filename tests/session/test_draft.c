@@ -1,9 +1,9 @@
 /* Guesses change no answer: generations with drafts against the same ones without, to the bit.
  *
- * Random models, seeds and options: greedy and sampled, penalties, Mirostat, logprobs, stop texts and ids,
- * windows, recurrent states, forks, cancels, drafts by lookup, by another model (whose guesses are
- * mostly wrong) and by the model itself (whose are right). CERA_SEED=number runs one round alone;
- * CERA_NIGHTLY runs 2,000. */
+ * Random models, seeds and options: greedy and sampled, penalties, Mirostat, logprobs, stop texts
+ * and ids, windows, recurrent states, forks, cancels, drafts by lookup, by another model (whose
+ * guesses are mostly wrong) and by the model itself (whose are right). CERA_SEED=number runs one
+ * round alone; CERA_NIGHTLY runs 2,000. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

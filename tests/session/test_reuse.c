@@ -1,11 +1,13 @@
 /* Reuse never changes an answer.
  *
- * Random sequences of calls over several sessions of one engine, whose budget may be tiny, some with a folder: append, sync,
- * rewind, fork, generate, save, load, reset, free, a cancel or a failure in the middle. After each call the session
- * is compared, to the bit, with one of an engine that reuses nothing and computes the whole history from
- * its first token. The sequences take their tokens from a few texts, so that beginnings meet.
+ * Random sequences of calls over several sessions of one engine, whose budget may be tiny, some
+ * with a folder: append, sync, rewind, fork, generate, save, load, reset, free, a cancel or a
+ * failure in the middle. After each call the session is compared, to the bit, with one of an engine
+ * that reuses nothing and computes the whole history from its first token. The sequences take their
+ * tokens from a few texts, so that beginnings meet.
  *
- * The number of a failing sequence is printed; CERA_SEED=number runs it alone. CERA_NIGHTLY runs 10,000. */
+ * The number of a failing sequence is printed; CERA_SEED=number runs it alone. CERA_NIGHTLY runs
+ * 10,000. */
 #define _GNU_SOURCE /* unlinkat */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
-/* Dropping tokens from the middle: the keys behind them are those that turning them by hand gives, however
- * often it is done; what a shifted session has stays its own; models that cannot do it say why. */
+/* Dropping tokens from the middle: the keys behind them are those that turning them by hand gives,
+ * however often it is done; what a shifted session has stays its own; models that cannot do it say
+ * why. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -11,8 +11,8 @@
  *     row = merge(chain)        chain[i] + chain[i + half], half = 8, 4, 2, 1
  *
  * Most quantised types multiply with int8 activations: the sum over a block is an exact integer, and
- * only the two scales make it a float. IQ1, IQ2, IQ3, TQ and MXFP4 become floats first. docs/numerics.md has the formulas per type and the reasons
- * for this order.
+ * only the two scales make it a float. IQ1, IQ2, IQ3, TQ and MXFP4 become floats first.
+ * docs/numerics.md has the formulas per type and the reasons for this order.
  *
  * Kernels cannot fail: shapes and types were checked when the plan was made. */
 #ifndef CR_KERNELS_H

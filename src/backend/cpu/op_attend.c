@@ -21,7 +21,8 @@ enum {
     SPLIT_PARTIALS = 64, /* ... in rounds of so many rows times chunks */
 };
 
-/* The sum over some chunks, not yet divided: values [dim] beside it are sum p value, p = exp(score - max). */
+/* The sum over some chunks, not yet divided: values [dim] beside it are sum p value, p = exp(score
+ * - max). */
 typedef struct chunk_sum {
     float max, weight;
 } chunk_sum;
@@ -323,7 +324,8 @@ static void attend_pieces(cr_plan *plan, const cr_op *op, int worker, tile_rows 
     }
 }
 
-/* The worker's share of a tile's rows and heads: their sums of a round join those of the rounds before. */
+/* The worker's share of a tile's rows and heads: their sums of a round join those of the rounds
+ * before. */
 static void join_pieces(cr_plan *plan, const cr_op *op, int worker, tile_rows tile, const cuts *c,
                         int round, int *piece)
 {

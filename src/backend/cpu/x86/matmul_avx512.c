@@ -325,8 +325,8 @@ static void fill_q6_k(panel_block *to, const rows16 *r, size_t n_blocks)
 }
 
 /* [32 bytes: bit b is block b's third][2][32 bytes: two bits of four blocks][12 bytes of scales][d], 110
- * bytes. Scales are 32 less than six bits: low four bits of all in eight bytes, upper two in four. m as of
- * Q6_K. */
+ * bytes. Scales are 32 less than six bits: low four bits of all in eight bytes, upper two in four.
+ * m as of Q6_K. */
 static void fill_q3_k(panel_block *to, const rows16 *r, size_t n_blocks)
 {
     for (size_t super = 0; super < n_blocks / 8; super++) {

@@ -1,9 +1,9 @@
 /* Matrices of floats times many columns, for both AVX levels. Who includes this has defined the vectors
  * (lanes16.h or lanes8.h) and GROUP.
  *
- * A lane is a row. Some rows become panels of floats, in which an element of all rows is a vector; then groups
- * of columns pass, STEP elements at a time, chain by chain: a chain's sums are in registers for STEP / 16
- * elements and wait in L1 in between. The bits are those of matvec. */
+ * A lane is a row. Some rows become panels of floats, in which an element of all rows is a vector;
+ * then groups of columns pass, STEP elements at a time, chain by chain: a chain's sums are in
+ * registers for STEP / 16 elements and wait in L1 in between. The bits are those of matvec. */
 #ifndef CR_MATMUL_FLOAT_H
 #define CR_MATMUL_FLOAT_H
 

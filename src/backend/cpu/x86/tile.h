@@ -1,13 +1,14 @@
 /* Attention kernels for many queries that meet the same keys, for both AVX levels. Who includes this has
  * defined the vectors: vec, LANES and the functions on them.
  *
- * Scores: a lane is a key. Thirty-two keys are transposed once; then four queries at a time pass over them,
- * chain by chain in the order in which the chains merge, so that few sums wait:
+ * Scores: a lane is a key. Thirty-two keys are transposed once; then four queries at a time pass
+ * over them, chain by chain in the order in which the chains merge, so that few sums wait:
  *
  *     scratch[element][key]          score = scale * (((c0 + c8) + (c4 + c12)) + ...)
  *
  * Values: a lane is an element. Some queries keep their sums in registers while values pass that all of
- * them see; the values that only some see, on the edge of the causal triangle, are added one query at a time.
+ * them see; the values that only some see, on the edge of the causal triangle, are added one query
+ * at a time.
  *
  * Transposing pays from some queries on. For a few, as when a token is generated, a lane of the scores is
  * an element too, and a key is read once for all of them. */
@@ -200,8 +201,8 @@ CR_INLINE void tile_scores(const cr_tile *tile, const rows *keys, size_t first)
 
 /* ---- sums of values ---- */
 
-/* Queries i to i + n_queries - 1, elements e to e + n_vectors * LANES - 1, values [begin, end) of the chunk,
- * where `at` is the first of `values`. */
+/* Queries i to i + n_queries - 1, elements e to e + n_vectors * LANES - 1, values [begin, end) of
+ * the chunk, where `at` is the first of `values`. */
 CR_INLINE void mix_square(const cr_tile *tile, const rows *values, size_t at, size_t i,
                           size_t n_queries, size_t e, size_t n_vectors, size_t begin, size_t end)
 {
