@@ -13,7 +13,7 @@
 
 enum {
     ROW_PAIRS = CR_PANEL_ROWS / 2,
-    COLUMN_PAIRS = 4,         /* of a group; its chains take 8 KiB */
+    COLUMN_PAIRS = 4,         /* of a group; its chains take 16 KiB */
     GROUP = 2 * COLUMN_PAIRS, /* columns */
 };
 
@@ -30,7 +30,7 @@ typedef struct panel_block {
 /* chain[b % 16][pair of rows][pair of columns] */
 typedef float32x4_t group_chains[CR_CHAINS][ROW_PAIRS][COLUMN_PAIRS];
 
-_Static_assert(sizeof(panel_block) == CR_PANEL_BLOCK_BYTES, "cr_panel_bytes");
+_Static_assert(sizeof(panel_block) <= CR_PANEL_BLOCK_BYTES, "cr_panel_bytes");
 _Static_assert(sizeof(group_chains) <= CR_PANEL_CHAIN_BYTES, "cr_panel_bytes");
 
 /* Eight bytes of two vectors, side by side: the lower and the upper ones. */
@@ -153,7 +153,7 @@ CR_INLINE float32x4_t add_block(float32x4_t chain, const panel_block *block, siz
     return chain;
 }
 
-/* y[c * y_stride + r] for n_x <= GROUP columns and n_rows <= 16 rows of the panel. */
+/* y[c * y_stride + r] for n_x <= GROUP columns and n_rows <= CR_PANEL_ROWS rows of the panel. */
 CR_INLINE void multiply(float *y, size_t y_stride, size_t n_rows, const panel_block *panel,
                         const cr_act *x, size_t n_x, group_chains chains, quad_kind kind)
 {
