@@ -3,6 +3,7 @@
 #include "convert/hf_arch.h"
 #include "convert/safetensors.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -98,8 +99,10 @@ static bool ends_in(const char *text, const char *end)
  * divides are F16. */
 static cr_type type_of(const job *j, const cr_tensor *t)
 {
-    static const char *const ends[] = { "_norm.weight", "shortconv.conv.weight",
-                                        "ffn_gate_inp.weight" };
+    static const char *const ends[] = {
+        "_norm.weight", "shortconv.conv.weight", "ssm_conv1d.weight", "ssm_a",
+        "ssm_d",        "ffn_gate_inp.weight"
+    };
     bool is_f32 = t->n_dims < 2;
     for (size_t i = 0; i < CR_COUNT(ends); i++)
         is_f32 = is_f32 || ends_in(t->name.data, ends[i]);
@@ -117,6 +120,15 @@ static cera_status apply_shape(item *it, const cr_hf_heads *heads, cera_error *e
                            t->name.data, t->n_dims);
         t->shape[1] = t->shape[2];
         t->shape[2] = 1;
+        t->n_dims = 2;
+    }
+    if (it->change == CR_HF_COLUMN || it->change == CR_HF_NEG_EXP || it->change == CR_HF_GROUPS) {
+        uint64_t n_rows = it->change == CR_HF_GROUPS ? heads->n_group : t->shape[0];
+        if (t->n_dims != 1 || n_rows == 0 || t->shape[0] % n_rows != 0)
+            return cr_fail(err, CERA_E_FORMAT, "%s: expected a vector of %llu equal parts",
+                           t->name.data, (unsigned long long)n_rows);
+        t->shape[0] /= n_rows;
+        t->shape[1] = n_rows;
         t->n_dims = 2;
     }
     if (it->change == CR_HF_HALF_0 || it->change == CR_HF_HALF_1) {
@@ -245,11 +257,16 @@ static void pair_rows(uint8_t *dst, const uint8_t *src, size_t n_rows, size_t ro
     }
 }
 
-static void add_one(float *dst, const cr_tensor *t, size_t n)
+static bool is_computed(cr_hf_change change)
 {
-    cr_type_get(t->type)->dequantize(t->data, dst, n);
+    return change == CR_HF_PLUS_ONE || change == CR_HF_NEG_EXP;
+}
+
+static void compute(float *dst, const item *it, size_t n)
+{
+    cr_type_get(it->tensor.type)->dequantize(it->tensor.data, dst, n);
     for (size_t i = 0; i < n; i++)
-        dst[i] += 1;
+        dst[i] = it->change == CR_HF_PLUS_ONE ? dst[i] + 1 : (float)-exp((double)dst[i]);
 }
 
 /* The tensor with its values changed, in *buffer, which the caller frees. */
@@ -259,17 +276,17 @@ static cera_status change_values(job *j, const item *it, cr_tensor *out, void **
     *out = it->tensor;
     *buffer = NULL;
     *n_buffer = 0;
-    if (it->change != CR_HF_PAIRS_Q && it->change != CR_HF_PAIRS_K && it->change != CR_HF_PLUS_ONE)
+    if (it->change != CR_HF_PAIRS_Q && it->change != CR_HF_PAIRS_K && !is_computed(it->change))
         return CERA_OK;
     size_t n = it->tensor.size / (size_t)cr_type_get(it->tensor.type)->block_bytes;
-    *n_buffer = it->change == CR_HF_PLUS_ONE ? n * sizeof(float) : it->tensor.size;
+    *n_buffer = is_computed(it->change) ? n * sizeof(float) : it->tensor.size;
     *buffer = cr_alloc(j->host, CR_MEM_SCRATCH, *n_buffer);
     if (*buffer == NULL)
         return cr_fail_nomem(err, *n_buffer, it->tensor.name.data);
     out->data = *buffer;
     out->size = *n_buffer;
-    if (it->change == CR_HF_PLUS_ONE) {
-        add_one(*buffer, &it->tensor, n);
+    if (is_computed(it->change)) {
+        compute(*buffer, it, n);
         out->type = CR_TYPE_F32;
         return CERA_OK;
     }
@@ -470,7 +487,7 @@ static cera_status convert(job *j, const cr_file_type *type, const char *path, i
                            cera_error *err)
 {
     cr_str name = cr_json_str(cr_json_at(cr_json_get(j->folder.config, "architectures"), 0));
-    j->arch = cr_hf_find(name);
+    j->arch = cr_hf_find(name, j->folder.config);
     if (j->arch == NULL)
         return cr_fail(err, CERA_E_UNSUPPORTED,
                        "config.json: architectures: expected a known one, found \"%.*s\"",
@@ -480,7 +497,7 @@ static cera_status convert(job *j, const cr_file_type *type, const char *path, i
     j->extra = cr_arena_array(&j->folder.arena, CR_HF_MAX_EXTRA, sizeof *j->extra);
     if (j->extra == NULL)
         return cr_fail_nomem(err, CR_HF_MAX_EXTRA * sizeof *j->extra, "factors of rotations");
-    CR_TRY(cr_hf_heads_of(&j->folder, &j->heads, err));
+    CR_TRY(cr_hf_heads_of(j->arch, &j->folder, &j->heads, err));
     CR_TRY(cr_hf_extra_tensors(j->arch, &j->folder, j->extra, &j->n_extra, err));
     CR_TRY(open_shards(j, err));
     CR_TRY(list_items(j, err));

@@ -13,12 +13,16 @@ typedef enum cr_hf_change {
     CR_HF_SQUEEZE,  /* [n][1][k] -> [n][k] */
     CR_HF_HALF_0,   /* the first half of the rows: [2 n][k] -> [n][k], of every expert */
     CR_HF_HALF_1,
+    CR_HF_COLUMN,  /* [n] -> [n][1] */
+    CR_HF_NEG_EXP, /* likewise, and x becomes -exp(x): logarithms of decays */
+    CR_HF_GROUPS,  /* [n] -> [n_group][n / n_group] */
 } cr_hf_change;
 
 typedef struct cr_hf_arch cr_hf_arch;
 
-/* By the first of config.json's "architectures"; NULL when it is not known. */
-const cr_hf_arch *cr_hf_find(cr_str name);
+/* By the first of config.json's "architectures", and by what kind of it config.json describes; NULL
+ * when it is not known. */
+const cr_hf_arch *cr_hf_find(cr_str name, const cr_json *config);
 /* general.architecture */
 const char *cr_hf_name(const cr_hf_arch *arch);
 /* Whether texts get no blank before them. */
@@ -48,8 +52,10 @@ cera_status cr_hf_extra_tensors(const cr_hf_arch *arch, const cr_folder *folder,
                                 size_t *n, cera_error *err);
 
 typedef struct cr_hf_heads {
-    uint32_t n_head, n_head_kv;
+    uint32_t n_head, n_head_kv; /* 0 where nothing attends */
+    uint32_t n_group;           /* of a state space's channels; 1 where there is none */
 } cr_hf_heads;
-cera_status cr_hf_heads_of(const cr_folder *folder, cr_hf_heads *out, cera_error *err);
+cera_status cr_hf_heads_of(const cr_hf_arch *arch, const cr_folder *folder, cr_hf_heads *out,
+                           cera_error *err);
 
 #endif

@@ -1,5 +1,6 @@
 """cera convert: a folder written here by hand, against what each value should become."""
 import json
+import math
 import os
 import struct
 import tempfile
@@ -218,6 +219,124 @@ class Convert(unittest.TestCase):
                          both[:rows] + both[2 * rows:3 * rows])
         self.assertEqual(self.values(info, "blk.0.ffn_up_exps.weight"),
                          both[rows:2 * rows] + both[3 * rows:])
+        self.assertEqual(cera("logits", self.out, "-p", "Hello", "--json").code, 0)
+
+    def state_space(self, prefix, n_head=2, n_group=2, n_state=4, expand=2, taps=3):
+        """Tensors of a layer's state space, and what is expected of those that change."""
+        inner = expand * N_EMBD
+        conv = inner + 2 * n_group * n_state
+        shapes = {"in_proj.weight": [inner + conv + n_head, N_EMBD],
+                  "conv1d.weight": [conv, 1, taps], "conv1d.bias": [conv], "dt_bias": [n_head],
+                  "A_log": [n_head], "D": [n_head], "norm.weight": [inner],
+                  "out_proj.weight": [N_EMBD, inner]}
+        return {prefix + name: ("F32", shape, counting(math.prod(shape), k))
+                for k, (name, shape) in enumerate(shapes.items())}
+
+    def check_state_space(self, info, tensors, prefix):
+        shapes = {t["name"]: t["shape"] for t in info["tensors"]}
+        for name, hf, shape in [("ssm_in.weight", "in_proj.weight", [N_EMBD, 50]),
+                                ("ssm_conv1d.weight", "conv1d.weight", [3, 32]),
+                                ("ssm_conv1d.bias", "conv1d.bias", [32]),
+                                ("ssm_dt.bias", "dt_bias", [2]), ("ssm_d", "D", [1, 2]),
+                                ("ssm_norm.weight", "norm.weight", [8, 2]),
+                                ("ssm_out.weight", "out_proj.weight", [16, N_EMBD])]:
+            self.assertEqual(shapes["blk.0." + name], shape, name)
+            self.assertEqual(self.values(info, "blk.0." + name), tensors[prefix + hf][2], name)
+        self.assertEqual(shapes["blk.0.ssm_a"], [1, 2])
+        for a, log in zip(self.values(info, "blk.0.ssm_a"), tensors[prefix + "A_log"][2]):
+            self.assertAlmostEqual(a, -math.exp(log), places=6)
+        self.assertEqual(cera("logits", self.out, "-p", "Hello", "--json").code, 0)
+        # The recurrence's own numbers stay exact.
+        types = {t["name"]: t["type"] for t in self.convert("F16")["tensors"]}
+        for name in ("ssm_a", "ssm_d", "ssm_conv1d.weight", "ssm_norm.weight"):
+            self.assertEqual(types["blk.0." + name], "F32", name)
+        self.assertEqual(types["blk.0.ssm_in.weight"], "F16")
+
+    def test_mamba2(self):
+        prefix = "backbone.layers.0.mixer."
+        tensors = {"backbone.embeddings.weight": ("F32", [N_VOCAB, N_EMBD],
+                                                  counting(N_VOCAB * N_EMBD)),
+                   "backbone.norm_f.weight": ("F32", [N_EMBD], counting(N_EMBD, 1)),
+                   "backbone.layers.0.norm.weight": ("F32", [N_EMBD], counting(N_EMBD, 2))}
+        tensors.update(self.state_space(prefix))
+        # Published files say nothing about attention, and write infinity bare.
+        config = {"num_attention_heads": None, "num_key_value_heads": None, "rms_norm_eps": None,
+                  "max_position_embeddings": None, "intermediate_size": None, "rope_theta": None,
+                  "layer_norm_epsilon": 1e-5, "conv_kernel": 3, "state_size": 4, "num_heads": 2,
+                  "head_dim": 8, "n_groups": 2, "expand": 2,
+                  "time_step_limit": [0.0, float("inf")]}
+        Folder(self.path, "Mamba2ForCausalLM", tensors, config)
+        info = self.convert("F32")
+        got = {k: v for k, v in info["meta"].items() if k.startswith("mamba2.")}
+        self.assertAlmostEqual(got.pop("mamba2.attention.layer_norm_rms_epsilon"), 1e-5)
+        self.assertEqual(got, {"mamba2." + k: v for k, v in {
+            "block_count": 1, "context_length": 2 ** 20, "embedding_length": N_EMBD,
+            "attention.head_count": 0, "feed_forward_length": 0, "ssm.conv_kernel": 3,
+            "ssm.inner_size": 16, "ssm.state_size": 4, "ssm.time_step_rank": 2,
+            "ssm.group_count": 2}.items()})
+        self.check_state_space(info, tensors, prefix)
+        os.remove(self.out)
+        Folder(self.path, "Mamba2ForCausalLM", tensors, {**config, "time_step_limit": [0.0, 0.5]})
+        self.refused(3, "time_step_limit")
+        Folder(self.path, "Mamba2ForCausalLM", tensors, {**config, "n_groups": 3})
+        self.refused(3, "ssm_norm.weight: expected a vector of 3 equal parts")
+
+    def test_granite_hybrids(self):
+        """Dense and with experts; without state spaces it is plain granite."""
+        mamba, shared = "model.layers.0.mamba.", "model.layers.0.shared_mlp."
+        both = counting(2 * N_FF * N_EMBD, 3)
+        tensors = {k: v for k, v in llama().items() if "mlp" not in k}
+        attention = {k: v for k, v in tensors.items() if "self_attn" in k}
+        tensors[shared + "input_linear.weight"] = ("F32", [2 * N_FF, N_EMBD], both)
+        tensors[shared + "output_linear.weight"] = ("F32", [N_EMBD, N_FF],
+                                                    counting(N_FF * N_EMBD, 5))
+        hybrid = {k: v for k, v in tensors.items() if k not in attention}
+        hybrid.update(self.state_space(mamba))
+        for name in ("input_layernorm", "post_attention_layernorm"):
+            hybrid["model.layers.1.%s.weight" % name] = ("F32", [N_EMBD], counting(N_EMBD))
+        for name in [k for k in tensors if "self_attn" in k or "shared_mlp" in k]:
+            hybrid[name.replace(".0.", ".1.")] = tensors[name]
+        config = {"num_hidden_layers": 2, "layer_types": ["mamba", "attention"],
+                  "num_local_experts": 0, "num_experts_per_tok": 0, "intermediate_size": 99,
+                  "shared_intermediate_size": N_FF, "position_embedding_type": "nope",
+                  "mamba_n_groups": 2, "mamba_n_heads": 2, "mamba_d_state": 4, "mamba_d_conv": 3,
+                  "mamba_expand": 2, "attention_multiplier": 0.5, "embedding_multiplier": 2.0,
+                  "residual_multiplier": 0.5, "logits_scaling": 4.0}
+        Folder(self.path, "GraniteMoeHybridForCausalLM", hybrid, config)
+        info = self.convert("F32")
+        for key, value in {"attention.head_count_kv": [0, 1], "rope.scaling.finetuned": False,
+                           "context_length": 2 ** 20, "feed_forward_length": N_FF,
+                           "ssm.inner_size": 16, "logit_scale": 4}.items():
+            self.assertEqual(info["meta"].get("granitehybrid." + key), value, key)
+        self.assertEqual(self.values(info, "blk.0.ffn_gate.weight"), both[:N_FF * N_EMBD])
+        self.assertEqual(self.values(info, "blk.0.ffn_up.weight"), both[N_FF * N_EMBD:])
+        self.check_state_space(info, hybrid, mamba)
+
+        rows, moe = N_FF * N_EMBD, dict(hybrid)
+        for i in range(2):
+            part = "model.layers.%d.block_sparse_moe." % i
+            moe[part + "router.layer.weight"] = ("F32", [2, N_EMBD], counting(2 * N_EMBD))
+            moe[part + "input_linear.weight"] = ("F32", [2, 2 * N_FF, N_EMBD],
+                                                 counting(4 * rows, 3))
+            moe[part + "output_linear.weight"] = ("F32", [2, N_EMBD, N_FF], counting(2 * rows))
+        routed = {**config, "num_local_experts": 2, "num_experts_per_tok": 1,
+                  "intermediate_size": N_FF, "layer_types": ["linear_attention", "full_attention"]}
+        Folder(self.path, "GraniteMoeHybridForCausalLM", moe, routed)
+        info = self.convert("F32")
+        self.assertEqual(info["meta"]["granitehybrid.attention.head_count_kv"], [0, 1])
+        self.assertEqual(self.values(info, "blk.0.ffn_gate_shexp.weight"), both[:rows])
+        self.assertEqual(self.values(info, "blk.1.ffn_up_shexp.weight"), both[rows:])
+        self.check_state_space(info, moe, mamba)
+
+        plain = {**config, "num_hidden_layers": 1, "layer_types": ["attention"]}
+        os.remove(self.out)
+        Folder(self.path, "GraniteMoeHybridForCausalLM", tensors, plain)
+        self.refused(3, "position_embedding_type")
+        plain["position_embedding_type"] = "rope"
+        Folder(self.path, "GraniteMoeHybridForCausalLM", tensors, plain)
+        meta = self.convert("F32")["meta"]
+        self.assertEqual((meta["general.architecture"], meta["granite.context_length"],
+                          meta["granite.feed_forward_length"]), ("granite", 64, N_FF))
         self.assertEqual(cera("logits", self.out, "-p", "Hello", "--json").code, 0)
 
     def test_recommended_sampling_and_yarn(self):

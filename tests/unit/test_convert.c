@@ -182,22 +182,34 @@ static void names_follow_the_architecture(void **state)
           "blk.3.ffn_down_exps.weight", CR_HF_AS_IS, 17 },
         { "Lfm2MoeForCausalLM", "model.layers.3.feed_forward.expert_bias", "blk.3.exp_probs_b.bias",
           CR_HF_AS_IS, -1 },
+        { "Mamba2ForCausalLM", "backbone.norm_f.weight", "output_norm.weight", CR_HF_AS_IS, -1 },
+        { "Mamba2ForCausalLM", "backbone.layers.3.norm.weight", "blk.3.attn_norm.weight",
+          CR_HF_AS_IS, -1 },
+        { "Mamba2ForCausalLM", "backbone.layers.3.mixer.A_log", "blk.3.ssm_a", CR_HF_NEG_EXP, -1 },
+        { "Mamba2ForCausalLM", "backbone.layers.3.mixer.dt_bias", "blk.3.ssm_dt.bias", CR_HF_AS_IS,
+          -1 },
+        { "GraniteMoeHybridForCausalLM", "model.layers.3.mamba.norm.weight",
+          "blk.3.ssm_norm.weight", CR_HF_GROUPS, -1 },
+        { "GraniteMoeHybridForCausalLM", "model.layers.3.mamba.conv1d.bias",
+          "blk.3.ssm_conv1d.bias", CR_HF_AS_IS, -1 },
+        { "GraniteMoeHybridForCausalLM", "model.layers.3.shared_mlp.output_linear.weight",
+          "blk.3.ffn_down.weight", CR_HF_AS_IS, -1 },
     };
     cr_hf_target got[2];
     for (size_t i = 0; i < CR_COUNT(want); i++) {
-        const cr_hf_arch *arch = cr_hf_find(cr_str_from(want[i].arch));
+        const cr_hf_arch *arch = cr_hf_find(cr_str_from(want[i].arch), NULL);
         assert_non_null(arch);
         assert_int_equal(cr_hf_targets(arch, cr_str_from(want[i].hf), got), 1);
         assert_string_equal(got[0].name, want[i].gguf);
         assert_int_equal(got[0].change, want[i].change);
         assert_int_equal(got[0].expert, want[i].expert);
     }
-    const cr_hf_arch *llama = cr_hf_find(cr_str_from("LlamaForCausalLM"));
+    const cr_hf_arch *llama = cr_hf_find(cr_str_from("LlamaForCausalLM"), NULL);
     cr_str inv_freq = cr_str_from("model.layers.0.self_attn.rotary_emb.inv_freq");
     assert_int_equal(cr_hf_targets(llama, inv_freq, got), 1);
     assert_string_equal(got[0].name, ""); /* no place in a GGUF file */
     /* Gate and up in one are two tensors. */
-    const cr_hf_arch *granite = cr_hf_find(cr_str_from("GraniteMoeForCausalLM"));
+    const cr_hf_arch *granite = cr_hf_find(cr_str_from("GraniteMoeForCausalLM"), NULL);
     cr_str both = cr_str_from("model.layers.1.block_sparse_moe.input_linear.weight");
     assert_int_equal(cr_hf_targets(granite, both, got), 2);
     assert_string_equal(got[0].name, "blk.1.ffn_gate_exps.weight");
@@ -212,7 +224,10 @@ static void names_follow_the_architecture(void **state)
                                     "weight" };
     for (size_t i = 0; i < CR_COUNT(unknown); i++)
         assert_int_equal(cr_hf_targets(llama, cr_str_from(unknown[i]), got), 0);
-    assert_null(cr_hf_find(cr_str_from("BertModel")));
+    const cr_hf_arch *mamba2 = cr_hf_find(cr_str_from("Mamba2ForCausalLM"), NULL);
+    cr_str bias = cr_str_from("backbone.layers.0.mixer.in_proj.bias");
+    assert_int_equal(cr_hf_targets(mamba2, bias, got), 0);
+    assert_null(cr_hf_find(cr_str_from("BertModel"), NULL));
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */
