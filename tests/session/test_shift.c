@@ -137,8 +137,10 @@ static double distance(const cera_session *a, const cera_session *b)
 {
     const float *x = cera_session_logits(a), *y = cera_session_logits(b);
     double most = 0;
-    for (int i = 0; i < TOY_N_VOCAB; i++)
-        most = fmax(most, fabs((double)x[i] - (double)y[i]));
+    for (int i = 0; i < TOY_N_VOCAB; i++) { /* fmax crashes gcc 12 for ARM here */
+        double off = fabs((double)x[i] - (double)y[i]);
+        most = off > most ? off : most;
+    }
     return most;
 }
 

@@ -20,7 +20,7 @@ static double log_softmax(const float *logits, int32_t id)
 {
     double max = -INFINITY, sum = 0;
     for (int i = 0; i < TINY_VOCAB; i++)
-        max = fmax(max, (double)logits[i]);
+        max = (double)logits[i] > max ? (double)logits[i] : max; /* fmax crashes gcc 12 for ARM */
     for (int i = 0; i < TINY_VOCAB; i++)
         sum += exp((double)logits[i] - max);
     return (double)logits[id] - max - log(sum);
