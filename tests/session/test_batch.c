@@ -355,7 +355,7 @@ static void nobody_starves(void **state)
         assert_int_equal(cr_scheduler_chunk(scheduler), 128);
         atomic_store(&plan.open, 1);
         join(callers, N_CALLERS);
-        int n_small = 0, n_large = 0, last_large = 0, largest = 0;
+        int n_small = 0, n_large = 0, n_small_then = 0, largest = 0;
         for (int i = 0; i < plan.n; i++) {
             n_small += plan.notes[i].n_small;
             n_large += plan.notes[i].n_large;
@@ -363,17 +363,17 @@ static void nobody_starves(void **state)
             assert_in_range(plan.notes[i].n_seqs, 1, max_seqs);
             if (plan.notes[i].n_small > 0)
                 assert_true(plan.notes[i].n_large <= 1);
-            if (plan.notes[i].n_large > 0)
-                last_large = i;
+            if (n_large <= N_RUNS)
+                n_small_then = n_small;
         }
         assert_int_equal(n_small, (N_CALLERS - 2) * N_RUNS);
         assert_int_equal(n_large, 2 * N_RUNS);
         assert_int_equal(largest, max_seqs);
         assert_int_equal(cr_scheduler_chunk(scheduler), 512);
-        /* The 24 chunks are through when the first 24 steps are, or a few more: one is in nearly every
-         * step where there is room for both. */
+        /* One chunk is in every step that finds one waiting, so half of the 24 are through long before the
+         * tokens are; how long depends on when threads get to run. */
         if (max_seqs > 1)
-            assert_true(last_large <= 2 * N_RUNS + 6);
+            assert_true(n_small_then < (N_CALLERS - 2) * N_RUNS * 3 / 4);
         cr_scheduler_free(scheduler);
     }
 }
