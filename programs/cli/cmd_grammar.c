@@ -245,16 +245,9 @@ int command_GRAMMAR(const cli_args *args)
     /* A model lends its vocabulary only. */
     cera_vocab *vocab = NULL;
     if (is_set(args, OPT_MODEL)) {
-        const char *path = args->option[OPT_MODEL].text;
-        cera_host host;
-        model_host(&host);
-        cera_source source = model_source(args, path);
-        cera_vocab_options options;
-        cera_vocab_options_init(&options);
-        options.host = &host;
-        cera_error err;
-        if (cera_vocab_open(&source, &options, &vocab, &err) != CERA_OK)
-            return model_failed(path, &err);
+        int code = model_open_vocab(args, args->option[OPT_MODEL].text, &vocab);
+        if (code != EXIT_OK)
+            return code;
     }
     int code = run_action(args, vocab);
     cera_vocab_free(vocab);

@@ -61,16 +61,7 @@ static int open_vocab(work *w)
     int code = model_path(args, &path);
     if (code != EXIT_OK)
         return code;
-    cera_host host;
-    model_host(&host);
-    cera_source source = model_source(args, path);
-    cera_vocab_options options;
-    cera_vocab_options_init(&options);
-    options.host = &host;
-    cera_error err;
-    if (cera_vocab_open(&source, &options, &w->vocab, &err) != CERA_OK)
-        return model_failed(path, &err);
-    return EXIT_OK;
+    return model_open_vocab(args, path, &w->vocab);
 }
 
 static int render(work *w)

@@ -48,17 +48,8 @@ int command_TOKENIZE(const cli_args *args)
     if (code != EXIT_OK)
         return code;
 
-    cera_host host;
-    model_host(&host);
-    cera_source source = model_source(args, path);
-    cera_vocab_options options;
-    cera_vocab_options_init(&options);
-    options.host = &host;
-    options.pre = args->option[OPT_PRE].text;
     cera_vocab *vocab = NULL;
-    cera_error err;
-    if (cera_vocab_open(&source, &options, &vocab, &err) != CERA_OK)
-        code = model_failed(path, &err);
+    code = model_open_vocab(args, path, &vocab);
     if (code == EXIT_OK)
         code = prompt_encode(args, vocab, &text);
     if (code == EXIT_OK) {

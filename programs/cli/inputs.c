@@ -141,6 +141,20 @@ int model_open_draft(const cli_args *args, const char *path, cera_engine **out)
     return open_engine(args, path, true, out);
 }
 
+int model_open_vocab(const cli_args *args, const char *path, cera_vocab **out)
+{
+    cera_host host;
+    model_host(&host);
+    cera_source source = model_source(args, path);
+    cera_vocab_options options;
+    cera_vocab_options_init(&options);
+    options.host = &host;
+    options.pre = args->option[OPT_PRE].text;
+    cera_error err;
+    return cera_vocab_open(&source, &options, out, &err) == CERA_OK ? EXIT_OK
+                                                                    : model_failed(path, &err);
+}
+
 /* ---- text -------------------------------------------------------------------------------- */
 
 /* The longest text that is read: far more than fits any context, far less than memory. */

@@ -22,6 +22,8 @@ const char *model_kv_name(cera_kv_type type);
 int model_open_engine(const cli_args *args, const char *path, cera_engine **out);
 /* The same for a model that guesses: it often goes back a little, so it remembers. */
 int model_open_draft(const cli_args *args, const char *path, cera_engine **out);
+/* The vocabulary alone, with the pre-tokenizer that the command line asks for. */
+int model_open_vocab(const cli_args *args, const char *path, cera_vocab **out);
 /* Reports that opening `path` failed. */
 int model_failed(const char *path, const cera_error *err);
 
