@@ -619,7 +619,7 @@ CERA_API const cera_vocab *cera_engine_vocab(const cera_engine *engine);
  * multiplied by (of experts, those that it uses); attention comes on top of them.
  *
  *     tokens generated per second          at most  read_rate / token_bytes
- *     tokens of a long prompt per second   at most  multiply_rate / (token_macs - head_macs)
+ *     tokens of a long prompt per second   at most  multiply_rate / (token_macs - result_macs)
  *
  * The second bound does not hold for weights that are multiplied as floats (F32, F16, BF16, IQ1, IQ2,
  * IQ3, TQ, MXFP4), whose rate is lower. */
@@ -628,7 +628,8 @@ typedef struct cera_roofline {
     double multiply_rate; /* multiplications of int8, each with its addition, per second */
     uint64_t token_bytes;
     uint64_t token_macs; /* multiplications, each with its addition */
-    uint64_t head_macs;  /* those of them that make logits: for one token of a prompt only */
+    /* Those of them behind the last layer's keys and states: for one token of a prompt only. */
+    uint64_t result_macs;
 } cera_roofline;
 
 /* Takes the time of some tokens. CERA_E_STATE while a session of the engine computes. */

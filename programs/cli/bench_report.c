@@ -107,7 +107,8 @@ static bound bound_of(const bench_setup *setup, const bench_test *test,
     if (test->n_gen > 0)
         return (bound){ "read", "GB/s", r->read_rate,
                         (double)r->token_bytes * test->n_gen / seconds / r->read_rate };
-    double macs = (double)(r->token_macs - r->head_macs) * test->n_prompt + (double)r->head_macs;
+    double macs =
+        (double)(r->token_macs - r->result_macs) * test->n_prompt + (double)r->result_macs;
     return (bound){ "multiply", "GMAC/s", r->multiply_rate, macs / seconds / r->multiply_rate };
 }
 

@@ -6,12 +6,24 @@
 const char *cr_op_name(cr_op_kind kind)
 {
     static const char *const names[] = {
-#define OP(name, meaning) #name,
+#define OP(name, keeps, meaning) #name,
 #include "graph/op.def"
 #undef OP
     };
     assert(kind >= 0 && kind < CR_OP_COUNT);
     return names[kind];
+}
+
+bool cr_op_keeps(cr_op_kind kind)
+{
+    enum { PASSES, KEEPS };
+    static const bool keeps[] = {
+#define OP(name, keeps, meaning) keeps,
+#include "graph/op.def"
+#undef OP
+    };
+    assert(kind >= 0 && kind < CR_OP_COUNT);
+    return keeps[kind];
 }
 
 bool cr_graph_init(cr_graph *graph, cr_arena *arena, const cr_graph_limits *limits)

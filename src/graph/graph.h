@@ -13,13 +13,16 @@
 #include "tensor/type.h"
 
 typedef enum cr_op_kind {
-#define OP(name, meaning) CR_OP_##name,
+#define OP(name, keeps, meaning) CR_OP_##name,
 #include "graph/op.def"
 #undef OP
     CR_OP_COUNT
 } cr_op_kind;
 
 const char *cr_op_name(cr_op_kind kind);
+
+/* Whether it stores what later runs read: keys and values, or a state. */
+bool cr_op_keeps(cr_op_kind kind);
 
 /* A matrix [n_rows][n_cols] or a vector [n_cols], stored as the file has it. */
 typedef struct cr_weight {
@@ -241,6 +244,9 @@ typedef struct cr_graph {
     cr_rope ropes[CR_MAX_ROPES];
     int n_ropes;
     size_t n_vocab, n_embd;
+    /* So many of the last ops, HEAD among them, keep nothing: they compute no rows but those that
+     * want logits or hidden states. */
+    int n_result_ops;
 
     size_t row_floats;   /* of the backend's buffer; set by cr_graph_place */
     size_t state_floats; /* of a sequence's state */

@@ -240,6 +240,15 @@ static bool has_states_at_pages(const cr_graph *graph)
     return n == graph->n_states;
 }
 
+/* The ops behind the last one that keeps something. */
+static int count_result_ops(const cr_graph *graph)
+{
+    int n = 0;
+    while (n < graph->n_ops && !cr_op_keeps(graph->ops[graph->n_ops - 1 - n].kind))
+        n++;
+    return n;
+}
+
 /* The pair, as a number with a fraction, that makes so many turns within the first context. */
 static double pair_of_turns(const cr_rotary *rotary, float turns)
 {
@@ -360,6 +369,7 @@ cera_status cr_build(const cr_arch *arch, const cr_hparams *hp, const cr_tensors
     op->u.head.scale = hp->logit_scale;
     op->u.head.cap = hp->logit_cap;
 
+    graph.n_result_ops = count_result_ops(&graph);
     graph.states_at_pages = has_states_at_pages(&graph);
     CR_TRY(cr_graph_check(&graph, err));
     cr_graph_place(&graph);

@@ -42,6 +42,15 @@ static void ops_have_names(void **state)
         assert_string_equal(cr_op_name((cr_op_kind)i), names[i]);
 }
 
+/* What later runs read: keys and values, and the states of convolutions and recurrences. */
+static void ops_that_keep(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CR_OP_COUNT; i++)
+        assert_int_equal(cr_op_keeps((cr_op_kind)i), i == CR_OP_NORM_QKV || i == CR_OP_CONV_IN ||
+                                                         i == CR_OP_SSM_IN || i == CR_OP_SSM_SCAN);
+}
+
 /* ---- placing ----------------------------------------------------------------------------- */
 
 /* A chain a -> b -> c -> d: each lives with its neighbours only. */
@@ -439,6 +448,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ops_have_names),
+        cmocka_unit_test(ops_that_keep),
         cmocka_unit_test(a_chain_shares),
         cmocka_unit_test(random_graphs_are_placed),
         cmocka_unit_test(caches_and_states_add_up),

@@ -65,7 +65,7 @@ static tile_rows tile_at(const cr_plan *plan, const cr_op *op, int row, int n)
 {
     const cr_row *first = &plan->rows[row];
     tile_rows tile = { .row = row, .seen = first_key(op, first->position) };
-    n = CR_MIN(n, plan->batch->n_rows - row);
+    n = CR_MIN(n, plan->n_rows - row);
     while (tile.n < n && plan->rows[row + tile.n].seq == first->seq)
         tile.n++;
     tile.chunk = tile.seen / CR_KEY_CHUNK;
@@ -254,7 +254,7 @@ typedef struct cuts {
 static cuts cuts_for(const cr_plan *plan, const cr_op *op)
 {
     const cr_heads *heads = &op->u.attend.heads;
-    int n_rows = plan->batch->n_rows, width = cr_pool_width(plan->backend->pool);
+    int n_rows = plan->n_rows, width = cr_pool_width(plan->backend->pool);
     int group = heads->n_head / heads->n_head_kv;
     cuts c = { .n_heads = group };
     /* Enough pieces for all workers, of enough rows that unpacked keys are worth it. */
@@ -331,7 +331,7 @@ static void join_pieces(cr_plan *plan, const cr_op *op, int worker, tile_rows ti
 {
     const cr_heads *heads = &op->u.attend.heads;
     size_t dim = (size_t)heads->head_dim;
-    chunk_sum *totals = (chunk_sum *)(void *)partial_at(plan, heads, c, plan->batch->n_rows, 0, 0);
+    chunk_sum *totals = (chunk_sum *)(void *)partial_at(plan, heads, c, plan->n_rows, 0, 0);
     for (int i = 0; i < tile.n * heads->n_head; i++) {
         if ((*piece)++ % cr_pool_width(plan->backend->pool) != worker)
             continue;
@@ -357,7 +357,7 @@ static void each_tile(cr_plan *plan, const cr_op *op, int worker, const cuts *c,
                       pieces *run)
 {
     int piece = 0;
-    for (int row = 0; row < plan->batch->n_rows;) {
+    for (int row = 0; row < plan->n_rows;) {
         tile_rows tile = tile_at(plan, op, row, c->tile_rows);
         if (round * c->round_chunks < tile.n_chunks)
             run(plan, op, worker, tile, c, round, &piece);

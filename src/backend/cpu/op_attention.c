@@ -185,7 +185,7 @@ static void finish_row(const cr_plan *plan, const cr_op *op, int row)
 
 void cr_op_norm_qkv(cr_plan *plan, const cr_op *op, int worker)
 {
-    int n_rows = plan->batch->n_rows;
+    int n_rows = plan->n_rows;
     bool quantized = cr_proj_quantized(&op->u.qkv.q) || cr_proj_quantized(&op->u.qkv.k) ||
                      cr_proj_quantized(&op->u.qkv.v);
     cr_input input = cr_plan_input(plan, worker, op->in, &op->u.qkv.norm, NULL, n_rows, quantized);

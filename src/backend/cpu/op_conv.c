@@ -70,7 +70,7 @@ static void run_tile(cr_plan *plan, int worker, const conv_tile *tile, const cr_
         load_state(tile, seq->state_in + state->offset);
         for (int i = 0; i < seq->n_rows; i++, row++) {
             if (row == band.row + band.n) {
-                band = cr_band_at(row, plan->batch->n_rows);
+                band = cr_band_at(row, plan->n_rows);
                 for (size_t part = 0; part < 3; part++)
                     cr_plan_project(plan, worker, &op->u.conv.in, part * tile->n_embd + tile->first,
                                     tile->n, input, band, tile->parts + part * CR_BAND * CR_TILE,
@@ -88,7 +88,7 @@ static void run_tile(cr_plan *plan, int worker, const conv_tile *tile, const cr_
 void cr_op_conv_in(cr_plan *plan, const cr_op *op, int worker)
 {
     cr_input input = cr_plan_input(plan, worker, op->in, &op->u.conv.norm, NULL,
-                                   plan->batch->n_rows, cr_proj_quantized(&op->u.conv.in));
+                                   plan->n_rows, cr_proj_quantized(&op->u.conv.in));
     float *scratch = cr_plan_scratch(plan, worker);
     conv_tile tile = {
         .op = op,

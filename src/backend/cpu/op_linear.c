@@ -23,7 +23,7 @@ void cr_op_embed(cr_plan *plan, const cr_op *op, int worker)
     const cr_weight *table = op->u.embed.table;
     const cr_type_info *type = cr_type_get(table->type);
     size_t begin, end;
-    share(plan, worker, (size_t)plan->batch->n_rows, 1, &begin, &end);
+    share(plan, worker, (size_t)plan->n_rows, 1, &begin, &end);
     for (size_t row = begin; row < end; row++) {
         size_t token = (size_t)plan->rows[row].token;
         float *x = cr_plan_value(plan, op->out, (int)row);
@@ -37,7 +37,7 @@ static void add_normed(cr_plan *plan, const cr_op *op, int worker)
 {
     const cr_norm *norm = &op->u.residual.norm;
     size_t n = norm->weight->n_cols, begin, end;
-    share(plan, worker, (size_t)plan->batch->n_rows, 1, &begin, &end);
+    share(plan, worker, (size_t)plan->n_rows, 1, &begin, &end);
     for (size_t row = begin; row < end; row++) {
         float *y = cr_plan_value(plan, op->mid, (int)row);
         plan->kernels->rms_norm(y, y, cr_weight_f32(norm->weight), n, norm->eps);
@@ -52,7 +52,7 @@ void cr_op_residual(cr_plan *plan, const cr_op *op, int worker)
 {
     bool normed = op->u.residual.norm.weight != NULL;
     const cr_proj *proj = &op->u.residual.proj;
-    int n_rows = plan->batch->n_rows;
+    int n_rows = plan->n_rows;
     cr_input input = cr_plan_input(plan, worker, op->in, &op->u.residual.in_norm, NULL, n_rows,
                                    cr_proj_quantized(proj));
     float *y = cr_plan_scratch(plan, worker);
@@ -83,7 +83,7 @@ void cr_op_residual(cr_plan *plan, const cr_op *op, int worker)
 void cr_op_norm_gate_up(cr_plan *plan, const cr_op *op, int worker)
 {
     const cr_proj *gate = &op->u.gate_up.gate, *up = &op->u.gate_up.up;
-    int n_rows = plan->batch->n_rows;
+    int n_rows = plan->n_rows;
     cr_input input = cr_plan_input(plan, worker, op->in, &op->u.gate_up.norm, NULL, n_rows,
                                    cr_proj_quantized(gate) || cr_proj_quantized(up));
     cr_gate_mul *gate_mul = plan->kernels->gate_mul[op->u.gate_up.function];
@@ -111,7 +111,7 @@ void cr_op_head(cr_plan *plan, const cr_op *op, int worker)
     const cr_norm *norm = &op->u.head.norm;
     int n_logits = plan->n_logits;
     size_t begin, end;
-    share(plan, worker, (size_t)plan->batch->n_rows, 1, &begin, &end);
+    share(plan, worker, (size_t)plan->n_rows, 1, &begin, &end);
     for (size_t row = begin; row < end; row++) {
         if (plan->rows[row].hidden)
             plan->kernels->rms_norm(plan->rows[row].hidden, cr_plan_value(plan, op->in, (int)row),

@@ -99,7 +99,7 @@ static void route_row(const cr_plan *plan, const cr_op *op, int row)
 void cr_op_moe_route(cr_plan *plan, const cr_op *op, int worker)
 {
     const cr_proj *router = &op->u.moe_route.router;
-    int n_rows = plan->batch->n_rows;
+    int n_rows = plan->n_rows;
     cr_input input = cr_plan_input(plan, worker, op->in, &op->u.moe_route.norm, NULL, n_rows,
                                    cr_proj_quantized(router));
     size_t n_expert = router->weight->n_rows, begin, end;
@@ -140,7 +140,7 @@ size_t cr_plan_moe_bytes(const cr_routing *routing, int max_rows)
 static by_expert sort_choices(const cr_plan *plan, int worker, const cr_op *op,
                               const cr_routing *routing)
 {
-    int n_used = routing->n_used, n_rows = plan->batch->n_rows;
+    int n_used = routing->n_used, n_rows = plan->n_rows;
     float *memory = cr_plan_scratch(plan, worker) + 2 * CR_BAND * CR_TILE;
     by_expert sorted = { .begin = (int32_t *)(void *)memory };
     sorted.choices = sorted.begin + routing->n_expert + 1;
@@ -241,7 +241,7 @@ void cr_op_moe_gate_up(cr_plan *plan, const cr_op *op, int worker)
     const cr_proj *gate_proj = &op->u.moe_gate_up.gate, *up = &op->u.moe_gate_up.up;
     const cr_routing *routing = &op->u.moe_gate_up.routing;
     cr_input input =
-        cr_plan_input(plan, worker, op->in, &op->u.moe_gate_up.norm, NULL, plan->batch->n_rows,
+        cr_plan_input(plan, worker, op->in, &op->u.moe_gate_up.norm, NULL, plan->n_rows,
                       cr_proj_quantized(gate_proj) || cr_proj_quantized(up));
     tile t = { .op = op, .input = &input };
     walk_experts(plan, worker, routing, (size_t)routing->n_ff, &t, gate_up_tile);

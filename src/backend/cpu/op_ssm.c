@@ -76,7 +76,7 @@ static void convolve_rows(cr_plan *plan, const conv_tile *tile)
 void cr_op_ssm_in(cr_plan *plan, const cr_op *op, int worker)
 {
     const cr_proj *proj = &op->u.ssm_in.in;
-    int n_rows = plan->batch->n_rows;
+    int n_rows = plan->n_rows;
     cr_input input = cr_plan_input(plan, worker, op->in, &op->u.ssm_in.norm, NULL, n_rows,
                                    cr_proj_quantized(proj));
     float *ones = cr_plan_scratch(plan, worker);

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 static cr_op_run *const runs[CR_OP_COUNT] = {
     [CR_OP_EMBED] = cr_op_embed,         [CR_OP_NORM_QKV] = cr_op_norm_qkv,
@@ -128,7 +129,7 @@ cr_input cr_plan_input_parts(cr_plan *plan, int worker, int in, int n_parts, siz
         .part_floats = cr_graph_padded(width),
         .part_bytes = cr_act_bytes(width),
     };
-    prepare(plan, worker, &input, in, NULL, plan->batch->n_rows, quantized);
+    prepare(plan, worker, &input, in, NULL, plan->n_rows, quantized);
     return input;
 }
 
@@ -304,6 +305,11 @@ static cera_status plan_new(cr_backend *backend, const cr_graph *graph,
 
 /* ---- running ----------------------------------------------------------------------------- */
 
+static bool is_wanted(const cr_row *row)
+{
+    return row->logits || row->hidden;
+}
+
 /* Every row's place. */
 static void begin_rows(cr_plan *plan)
 {
@@ -311,7 +317,7 @@ static void begin_rows(cr_plan *plan)
     size_t n_vocab = plan->graph->n_vocab, n_embd = plan->graph->n_embd;
     int n = 0;
     assert(batch->n_rows <= plan->max_rows);
-    plan->n_logits = 0;
+    plan->n_wanted = plan->n_logits = 0;
     for (int s = 0; s < batch->n_seqs; s++) {
         const cr_batch_seq *seq = &batch->seqs[s];
         int first = seq->n_rows - seq->n_logits; /* the first row that wants logits */
@@ -325,10 +331,30 @@ static void begin_rows(cr_plan *plan)
                 .hidden = seq->hidden ? seq->hidden + (size_t)i * n_embd : NULL,
             };
             if (i >= first)
-                plan->logit_rows[plan->n_logits++] = n;
+                plan->logit_rows[plan->n_logits++] = plan->n_wanted;
+            plan->n_wanted += is_wanted(&plan->rows[n]);
         }
     }
     assert(n == batch->n_rows);
+    plan->n_rows = n;
+}
+
+/* From here on only rows that want results are computed: they move to the front. */
+static void keep_wanted(cr_plan *plan)
+{
+    size_t row_floats = plan->graph->row_floats;
+    int n = 0;
+    for (int row = 0; row < plan->n_rows; row++) {
+        if (!is_wanted(&plan->rows[row]))
+            continue;
+        if (row != n) {
+            plan->rows[n] = plan->rows[row];
+            memcpy(plan->values + (size_t)n * row_floats, plan->values + (size_t)row * row_floats,
+                   row_floats * sizeof *plan->values);
+        }
+        n++;
+    }
+    plan->n_rows = n;
 }
 
 /* The turn of every rotary pair at the row's position. */
@@ -347,7 +373,7 @@ static void turn_row(cr_plan *plan, int rope_index, int row)
 static void turn_rows(cr_plan *plan, int worker)
 {
     size_t begin, end;
-    cr_pool_share(plan->backend->pool, worker, (size_t)plan->batch->n_rows, 1, &begin, &end);
+    cr_pool_share(plan->backend->pool, worker, (size_t)plan->n_rows, 1, &begin, &end);
     for (int i = 0; i < plan->graph->n_ropes; i++)
         for (size_t row = begin; row < end; row++)
             turn_row(plan, i, (int)row);
@@ -357,10 +383,20 @@ static void walk(void *ctx, int worker)
 {
     cr_plan *plan = ctx;
     const cr_graph *graph = plan->graph;
+    int n_ops = graph->n_ops, first_result = n_ops;
+    if (plan->n_wanted == 0)
+        n_ops -= graph->n_result_ops;
+    else if (plan->n_wanted < plan->batch->n_rows)
+        first_result -= graph->n_result_ops;
     turn_rows(plan, worker);
-    for (int i = 0; i < graph->n_ops; i++) {
+    for (int i = 0; i < n_ops; i++) {
+        if (i == first_result) {
+            if (worker == 0)
+                keep_wanted(plan);
+            cr_pool_barrier(plan->backend->pool);
+        }
         runs[graph->ops[i].kind](plan, &graph->ops[i], worker);
-        if (i + 1 < graph->n_ops)
+        if (i + 1 < n_ops)
             cr_pool_barrier(plan->backend->pool);
     }
 }

@@ -45,8 +45,12 @@ struct cr_plan {
     cr_type kv_type;
 
     float *values;
-    cr_row *rows;        /* [max_rows] */
-    int32_t *logit_rows; /* [n_logits] of max_rows: those that want logits, ascending */
+    /* The rows that an op computes: all of the batch; for the graph's result ops those that want
+     * results. Those of a sequence stand together, at positions that follow each other. */
+    cr_row *rows; /* [n_rows] of max_rows */
+    int n_rows;
+    int n_wanted;        /* rows of the batch that want results */
+    int32_t *logit_rows; /* [n_logits] of max_rows: those of them that want logits, ascending */
     int n_logits;
     float *turns; /* [n_ropes][max_rows][turn_floats]: cosines, then sines */
     size_t turn_floats;

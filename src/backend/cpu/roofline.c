@@ -134,7 +134,7 @@ void cr_plan_roofline(cr_plan *plan, cera_roofline *out)
             uint64_t macs = (uint64_t)list.n_rows[k] * list.weight[k]->n_cols;
             out->token_bytes += (uint64_t)list.n_rows[k] * list.weight[k]->row_bytes;
             out->token_macs += macs;
-            out->head_macs += graph->ops[i].kind == CR_OP_HEAD ? macs : 0;
+            out->result_macs += i >= graph->n_ops - graph->n_result_ops ? macs : 0;
         }
     }
     int n_workers = cr_pool_width(plan->backend->pool);
