@@ -1,0 +1,377 @@
+/* Panels of sixteen rows, for kernels in which a lane is a row.
+ *
+ * A panel is filled once and meets many columns of the batch: bytes without sign, four neighbours of a row
+ * in a lane, which is how VNNI and AMX want them, and the scales as floats. PANEL_TYPES lists the types
+ * that have one. */
+#ifndef CR_PANEL16_H
+#define CR_PANEL16_H
+
+#include "backend/cpu/x86/avx512.h"
+
+#include <string.h>
+
+enum { PANEL = 16 };
+
+typedef struct panel_block {
+    __m512i w[8]; /* [32 / 4][row][4]: weight plus the type's offset */
+    __m512 d, m;  /* [row] */
+} panel_block;
+
+/* Sixteen rows; the last one again in place of those that do not exist. */
+typedef struct rows16 {
+    const uint8_t *p[PANEL];
+    __m512i offset; /* of each, from the first */
+} rows16;
+
+typedef void panel_fill(panel_block *to, const rows16 *r, size_t n_blocks);
+
+CR_INLINE rows16 rows16_at(const void *w, size_t row_bytes, size_t i, size_t n_rows)
+{
+    rows16 r;
+    int32_t offset[PANEL]; /* rows are far from 128 MiB */
+    for (size_t k = 0; k < PANEL; k++) {
+        const size_t row = CR_MIN(i + k, n_rows - 1);
+        r.p[k] = (const uint8_t *)w + row * row_bytes;
+        offset[k] = (int32_t)((row - i) * row_bytes);
+    }
+    r.offset = _mm512_loadu_si512(offset);
+    return r;
+}
+
+/* ---- filling a panel ---- */
+
+/* Row k, k + 4, k + 8 and k + 12: 16 bytes of each. */
+CR_INLINE __m512i load_every_fourth(const rows16 *r, int k, size_t at)
+{
+    const __m128i a = _mm_loadu_si128((const __m128i *)(r->p[k] + at));
+    const __m128i b = _mm_loadu_si128((const __m128i *)(r->p[k + 4] + at));
+    const __m128i c = _mm_loadu_si128((const __m128i *)(r->p[k + 8] + at));
+    const __m128i d = _mm_loadu_si128((const __m128i *)(r->p[k + 12] + at));
+    const __m256i ab = _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
+    const __m256i cd = _mm256_inserti128_si256(_mm256_castsi128_si256(c), d, 1);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(ab), cd, 1);
+}
+
+/* 16 bytes of each row: to[k] gets bytes 4 k to 4 k + 3 of all. */
+CR_INLINE void transpose(__m512i to[4], const rows16 *r, size_t at)
+{
+    const __m512i s0 = load_every_fourth(r, 0, at), s1 = load_every_fourth(r, 1, at);
+    const __m512i s2 = load_every_fourth(r, 2, at), s3 = load_every_fourth(r, 3, at);
+    const __m512i low01 = _mm512_unpacklo_epi32(s0, s1), high01 = _mm512_unpackhi_epi32(s0, s1);
+    const __m512i low23 = _mm512_unpacklo_epi32(s2, s3), high23 = _mm512_unpackhi_epi32(s2, s3);
+    to[0] = _mm512_unpacklo_epi64(low01, low23);
+    to[1] = _mm512_unpackhi_epi64(low01, low23);
+    to[2] = _mm512_unpacklo_epi64(high01, high23);
+    to[3] = _mm512_unpackhi_epi64(high01, high23);
+}
+
+/* Four bytes of each row. */
+CR_INLINE __m512i load_dwords(const rows16 *r, size_t at)
+{
+    return _mm512_i32gather_epi32(r->offset, r->p[0] + at, 1);
+}
+
+/* The lower words of the lanes, as halves, become floats. */
+CR_INLINE __m512 low_halves(__m512i dwords)
+{
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(dwords));
+}
+
+CR_INLINE __m512i low_nibbles(__m512i pairs)
+{
+    return _mm512_and_si512(pairs, _mm512_set1_epi8(15));
+}
+
+CR_INLINE __m512i high_nibbles(__m512i pairs)
+{
+    return low_nibbles(_mm512_srli_epi16(pairs, 4));
+}
+
+/* [d][32 bytes] */
+static void fill_q8_0(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        __m512i t[8];
+        transpose(t, r, 34 * b + 2);
+        transpose(t + 4, r, 34 * b + 18);
+        for (int k = 0; k < 8; k++)
+            to->w[k] = _mm512_xor_si512(t[k], _mm512_set1_epi8(-128));
+        to->d = low_halves(load_dwords(r, 34 * b));
+    }
+}
+
+CR_INLINE void fill_nibbles(panel_block *to, const rows16 *r, size_t at)
+{
+    __m512i t[4];
+    transpose(t, r, at);
+    for (int k = 0; k < 4; k++) {
+        to->w[k] = low_nibbles(t[k]);
+        to->w[k + 4] = high_nibbles(t[k]);
+    }
+}
+
+/* [d][16 bytes] */
+static void fill_q4_0(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        fill_nibbles(to, r, 18 * b + 2);
+        to->d = low_halves(load_dwords(r, 18 * b));
+    }
+}
+
+/* The same for nibbles that are numbers of IQ4 levels. */
+CR_INLINE void fill_levels(panel_block *to, const rows16 *r, size_t at)
+{
+    const __m128i signed_levels = _mm_loadu_si128((const __m128i *)cr_iq4_levels);
+    const __m512i levels =
+        _mm512_broadcast_i32x4(_mm_xor_si128(signed_levels, _mm_set1_epi8(-128)));
+    fill_nibbles(to, r, at);
+    for (int k = 0; k < 8; k++)
+        to->w[k] = _mm512_shuffle_epi8(levels, to->w[k]);
+}
+
+/* [d][16 bytes] */
+static void fill_iq4_nl(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        fill_levels(to, r, 18 * b + 2);
+        to->d = low_halves(load_dwords(r, 18 * b));
+    }
+}
+
+/* [d][8 pairs of upper bits of scales][8 nibbles of scales][8][16 bytes] of a super-block; a scale is 32
+ * less than its six bits. */
+static void fill_iq4_xs(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t super = 0; super < n_blocks / 8; super++) {
+        const size_t at = 136 * super;
+        const __m512i d_top = load_dwords(r, at), low = load_dwords(r, at + 4);
+        const __m512 d = low_halves(d_top);
+        for (int b = 0; b < 8; b++, to++) {
+            const __m512i low4 = _mm512_and_si512(_mm512_srl_epi32(low, _mm_cvtsi32_si128(4 * b)),
+                                                  _mm512_set1_epi32(15));
+            const __m512i turned = _mm512_rorv_epi32(d_top, _mm512_set1_epi32(16 + 2 * b - 4));
+            const __m512i six = and_or(turned, _mm512_set1_epi32(48), low4);
+            const __m512i scale = _mm512_sub_epi32(six, _mm512_set1_epi32(32));
+            fill_levels(to, r, at + 8 + 16 * (size_t)b);
+            to->d = _mm512_mul_ps(d, _mm512_cvtepi32_ps(scale));
+        }
+    }
+}
+
+/* [d][m][16 bytes] */
+static void fill_q4_1(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        const __m512i dm = load_dwords(r, 20 * b);
+        fill_nibbles(to, r, 20 * b + 4);
+        to->d = low_halves(dm);
+        to->m = low_halves(_mm512_srli_epi32(dm, 16));
+    }
+}
+
+/* Adds bits 4 k to 4 k + 3 of each lane of top to its four nibbles, as their fifth bits. */
+CR_INLINE __m512i add_fifth(__m512i nibbles, __m512i top, int k)
+{
+    /* Of two lanes at a time, byte j takes the eight bits from 4 k + j - 4. */
+    const __m512i from =
+        _mm512_add_epi8(_mm512_set1_epi64(0x1f1e1d1c3f3e3d3c), _mm512_set1_epi8((char)(4 * k)));
+    return and_or(_mm512_multishift_epi64_epi8(from, top), _mm512_set1_epi8(16), nibbles);
+}
+
+/* [d][4 bytes of fifth bits][16 bytes] */
+static void fill_q5_0(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        const __m512i top = load_dwords(r, 22 * b + 2);
+        fill_nibbles(to, r, 22 * b + 6);
+        for (int k = 0; k < 8; k++)
+            to->w[k] = add_fifth(to->w[k], top, k);
+        to->d = low_halves(load_dwords(r, 22 * b));
+    }
+}
+
+/* [d][m][4 bytes of fifth bits][16 bytes] */
+static void fill_q5_1(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        const __m512i dm = load_dwords(r, 24 * b), top = load_dwords(r, 24 * b + 4);
+        fill_nibbles(to, r, 24 * b + 8);
+        for (int k = 0; k < 8; k++)
+            to->w[k] = add_fifth(to->w[k], top, k);
+        to->d = low_halves(dm);
+        to->m = low_halves(_mm512_srli_epi32(dm, 16));
+    }
+}
+
+/* Byte k of each lane as a float, times scale. */
+CR_INLINE __m512 scaled_byte(__m512i bytes, int k, __m512 scale)
+{
+    const __m512i shifted = _mm512_srl_epi32(bytes, _mm_cvtsi32_si128(8 * k));
+    const __m512i byte = _mm512_and_si512(shifted, _mm512_set1_epi32(255));
+    return _mm512_mul_ps(scale, _mm512_cvtepi32_ps(byte));
+}
+
+/* [d][dmin][12 bytes of scales] of a super-block. The first four scales and minima are six bits of
+ * a byte each; the others have their low four bits in the last four bytes and the upper two on top
+ * of the first ones. */
+CR_INLINE void fill_k_scales(panel_block to[8], const rows16 *r, size_t at)
+{
+    const __m512i six = _mm512_set1_epi8(63), two = _mm512_set1_epi8(48);
+    const __m512i dm = load_dwords(r, at), s = load_dwords(r, at + 4), m = load_dwords(r, at + 8);
+    const __m512i low = load_dwords(r, at + 12);
+    const __m512i minus = _mm512_xor_si512(dm, _mm512_set1_epi32(INT32_MIN)); /* -dmin */
+    const __m512 d = low_halves(dm), minus_dmin = low_halves(_mm512_srli_epi32(minus, 16));
+    const __m512i scales[2] = {
+        _mm512_and_si512(s, six),
+        and_or(_mm512_srli_epi16(s, 2), two, low_nibbles(low)),
+    };
+    const __m512i minima[2] = {
+        _mm512_and_si512(m, six),
+        and_or(_mm512_srli_epi16(m, 2), two, high_nibbles(low)),
+    };
+    for (int b = 0; b < 8; b++) {
+        to[b].d = scaled_byte(scales[b / 4], b % 4, d);
+        to[b].m = scaled_byte(minima[b / 4], b % 4, minus_dmin);
+    }
+}
+
+/* 32 bytes of each row: low nibbles to one block, high ones to another. */
+CR_INLINE void fill_two(panel_block *low, panel_block *high, const rows16 *r, size_t at)
+{
+    __m512i t[8];
+    transpose(t, r, at);
+    transpose(t + 4, r, at + 16);
+    for (int k = 0; k < 8; k++) {
+        low->w[k] = low_nibbles(t[k]);
+        high->w[k] = high_nibbles(t[k]);
+    }
+}
+
+/* [scales, 16 bytes][4][32 bytes] */
+static void fill_q4_k(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
+        fill_k_scales(to, r, 144 * super);
+        for (size_t pair = 0; pair < 4; pair++)
+            fill_two(&to[2 * pair], &to[2 * pair + 1], r, 144 * super + 16 + 32 * pair);
+    }
+}
+
+/* [scales, 16 bytes][32 bytes: bit b is block b's fifth][4][32 bytes] */
+static void fill_q5_k(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
+        __m512i top[8];
+        transpose(top, r, 176 * super + 16);
+        transpose(top + 4, r, 176 * super + 32);
+        fill_k_scales(to, r, 176 * super);
+        for (size_t pair = 0; pair < 4; pair++)
+            fill_two(&to[2 * pair], &to[2 * pair + 1], r, 176 * super + 48 + 32 * pair);
+        for (int b = 0; b < 8; b++)
+            for (int k = 0; k < 8; k++) {
+                const __m512i turned = _mm512_rorv_epi32(top[k], _mm512_set1_epi32(b - 4));
+                to[b].w[k] = and_or(turned, _mm512_set1_epi8(16), to[b].w[k]);
+            }
+    }
+}
+
+/* Bytes 2 k and 2 k + 1 of each lane, as words. */
+CR_INLINE __m512 scale_pair(__m512i bytes, int k)
+{
+    const __m512i pair = _mm512_srl_epi32(bytes, _mm_cvtsi32_si128(16 * k));
+    const __m512i first = _mm512_srai_epi32(_mm512_slli_epi32(pair, 24), 24);
+    const __m512i second = _mm512_srai_epi32(_mm512_slli_epi32(pair, 16), 24);
+    return _mm512_castsi512_ps(
+        _mm512_mask_blend_epi16(0xaaaaaaaa, first, _mm512_slli_epi32(second, 16)));
+}
+
+/* [2][64 bytes low][2][32 bytes high][2][8 scales][d], 210 bytes. m gets a block's two scales, as
+ * words. */
+static void fill_q6_k(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t super = 0; super < n_blocks / 8; super++)
+        for (size_t half = 0; half < 2; half++, to += 4) {
+            const size_t at = 210 * super, scale = at + 192 + 8 * half;
+            __m512i top[8];
+            transpose(top, r, at + 128 + 32 * half);
+            transpose(top + 4, r, at + 144 + 32 * half);
+            fill_two(&to[0], &to[2], r, at + 64 * half);
+            fill_two(&to[1], &to[3], r, at + 64 * half + 32);
+            /* The last word is not the first one of a dword that exists. */
+            const __m512 d = low_halves(_mm512_srli_epi32(load_dwords(r, at + 206), 16));
+            const __m512i scales[2] = { load_dwords(r, scale), load_dwords(r, scale + 4) };
+            for (int b = 0; b < 4; b++) {
+                for (int k = 0; k < 8; k++) {
+                    const __m512i turned = _mm512_rorv_epi32(top[k], _mm512_set1_epi32(2 * b - 4));
+                    to[b].w[k] = and_or(turned, _mm512_set1_epi8(48), to[b].w[k]);
+                }
+                to[b].m = scale_pair(scales[b / 2], b % 2);
+                to[b].d = d;
+            }
+        }
+}
+
+/* [32 bytes: bit b is block b's third][2][32 bytes: two bits of four blocks][12 bytes of scales][d], 110
+ * bytes. Scales are 32 less than six bits: low four bits of all in eight bytes, upper two in four.
+ * m as of Q6_K. */
+static void fill_q3_k(panel_block *to, const rows16 *r, size_t n_blocks)
+{
+    for (size_t super = 0; super < n_blocks / 8; super++) {
+        const size_t at = 110 * super;
+        __m512i top[8];
+        transpose(top, r, at);
+        transpose(top + 4, r, at + 16);
+        const __m512i low[2] = { load_dwords(r, at + 96), load_dwords(r, at + 100) };
+        const __m512i high = load_dwords(r, at + 104);
+        /* The last word is not the first one of a dword that exists. */
+        const __m512 d = low_halves(_mm512_srli_epi32(load_dwords(r, at + 106), 16));
+        for (int half = 0; half < 2; half++) {
+            __m512i two[8];
+            transpose(two, r, at + 32 + 32 * (size_t)half);
+            transpose(two + 4, r, at + 48 + 32 * (size_t)half);
+            for (int b = 4 * half; b < 4 * half + 4; b++, to++) {
+                for (int k = 0; k < 8; k++) {
+                    const __m512i bits =
+                        _mm512_and_si512(_mm512_srl_epi32(two[k], _mm_cvtsi32_si128(b % 4 * 2)),
+                                         _mm512_set1_epi8(3));
+                    const __m512i third = _mm512_rorv_epi32(top[k], _mm512_set1_epi32(b - 2));
+                    to->w[k] = and_or(third, _mm512_set1_epi8(4), bits);
+                }
+                const __m512i pairs =
+                    b < 4 ? low_nibbles(low[b / 2]) : high_nibbles(low[b / 2 - 2]);
+                const __m512i upper = _mm512_rorv_epi32(high, _mm512_set1_epi32(b / 2 * 2 - 4));
+                const __m512i four_scales = _mm512_sub_epi8(
+                    and_or(upper, _mm512_set1_epi8(48), pairs), _mm512_set1_epi8(32));
+                to->m = scale_pair(four_scales, b % 2);
+                to->d = d;
+            }
+        }
+    }
+}
+
+/* ---- the types ---- */
+
+/* How a type's bytes become weights. */
+typedef struct weights {
+    panel_fill *fill;
+    short offset; /* a byte is so much more than the weight */
+    bool minima;  /* m is a minimum */
+    bool groups;  /* m has the integer scales of a block's halves */
+} weights;
+
+/* TYPE(name, members of weights) */
+#define PANEL_TYPES(TYPE)                                                                          \
+    TYPE(q4_0, .fill = fill_q4_0, .offset = 8)                                                     \
+    TYPE(q4_1, .fill = fill_q4_1, .minima = true)                                                  \
+    TYPE(q5_0, .fill = fill_q5_0, .offset = 16)                                                    \
+    TYPE(q5_1, .fill = fill_q5_1, .minima = true)                                                  \
+    TYPE(q8_0, .fill = fill_q8_0, .offset = 128)                                                   \
+    TYPE(q4_k, .fill = fill_q4_k, .minima = true)                                                  \
+    TYPE(q5_k, .fill = fill_q5_k, .minima = true)                                                  \
+    TYPE(q6_k, .fill = fill_q6_k, .offset = 32, .groups = true)                                    \
+    TYPE(q3_k, .fill = fill_q3_k, .offset = 4, .groups = true)                                     \
+    TYPE(iq4_nl, .fill = fill_iq4_nl, .offset = 128)                                               \
+    TYPE(iq4_xs, .fill = fill_iq4_xs, .offset = 128)
+
+#endif
