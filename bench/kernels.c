@@ -1,11 +1,12 @@
 /* Speed of every kernel of every tier, one thread.
  *
  * Matrix kernels: GB/s of weights and GMAC/s, for two widths, with the weights in L2 and in a
- * matrix too large for the caches (left out for scalar code). Vector kernels: nanoseconds a call
- * and GB/s of what is read. Each figure is the best of several runs.
+ * matrix too large for the caches (left out for scalar code). Kernels of many columns: GMAC/s, with
+ * all of it in L2. Vector kernels: nanoseconds a call and GB/s of what is read. Each figure is the
+ * best of several runs.
  *
  *     cc -O2 -std=c11 -Isrc -Iinclude bench/kernels.c build/release/libcera.a -lm -o /tmp/kernels
- *     /tmp/kernels [MiB of the large matrix, 320] */
+ *     /tmp/kernels [MiB of the large matrix, 320; 0: kernels of many columns only] [K, 2048] */
 #define _GNU_SOURCE /* MAP_ANONYMOUS, MADV_HUGEPAGE */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 #include "base/compiler.h"
 #include "base/cpu.h"
 
-enum { MAX_K = 8192, N_RUNS = 3 };
+enum { MAX_K = 8192, MAX_COLUMNS = 128, N_RUNS = 3 };
 
 static const cr_type types[] = {
 #define TYPE(name, id, weights, bytes, quantize) CR_TYPE_##name,
@@ -96,6 +97,64 @@ static void bench_matvec(cr_tier tier, const cr_kernels *k, const uint8_t *w, si
             putchar('\n');
             free(x.f);
         }
+}
+
+/* Tiles of 64 rows, as a plan computes them. */
+static void bench_columns(const char *name, cr_type type, cr_matmul *kernel, const uint8_t *w,
+                          float *y, const cr_act *x, void *scratch)
+{
+    static const size_t counts[] = { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, MAX_COLUMNS };
+    enum { TILE = 64 };
+    const cr_type_info *info = cr_type_get(type);
+    if (!kernel || x->n % (size_t)info->weights != 0)
+        return;
+    printf("%-11s %-7s K=%-5zu GMAC/s:", name, info->name, x->n);
+    for (size_t i = 0; i < CR_COUNT(counts); i++) {
+        double best = 1e30;
+        for (int run = 0; run < N_RUNS; run++) {
+            int passes = 0;
+            const double start = now();
+            double spent;
+            do {
+                kernel(y, TILE, w, cr_type_bytes(info, x->n), TILE, x, counts[i], scratch);
+                passes++;
+                spent = now() - start;
+            } while (spent < 0.01);
+            best = CR_MIN(best, spent / passes);
+        }
+        printf(" %zu: %.0f", counts[i], (double)(x->n * TILE * counts[i]) / best / 1e9);
+    }
+    putchar('\n');
+}
+
+static void bench_matmul(cr_tier tier, const cr_kernels *k, const uint8_t *w, float *y, size_t n)
+{
+    static cr_act x[MAX_COLUMNS];
+    const size_t n_blocks = n / CR_ACT_BLOCK;
+    char *rows = aligned_alloc(64, MAX_COLUMNS * cr_act_bytes(n));
+    cr_packed *packed = aligned_alloc(64, MAX_COLUMNS / CR_LANES * n_blocks * sizeof *packed);
+    void *scratch = aligned_alloc(64, cr_panel_bytes(n));
+    if (rows == NULL || packed == NULL || scratch == NULL)
+        exit(1);
+    for (size_t c = 0; c < MAX_COLUMNS; c++) {
+        x[c] = cr_act_at(rows + c * cr_act_bytes(n), n);
+        for (size_t i = 0; i < n; i++)
+            x[c].f[i] = (float)((i + c) * 37 % 101) / 50.0f - 1.0f;
+        cr_quantize__scalar(&x[c]);
+        x[c].packed = packed + c / CR_LANES * n_blocks;
+        x[c].lane = c % CR_LANES;
+        if (k->pack)
+            k->pack(&x[c]);
+    }
+    char wide[16];
+    snprintf(wide, sizeof wide, "%s wide", cr_tier_name(tier));
+    for (size_t t = 0; t < CR_COUNT(types); t++) {
+        bench_columns(cr_tier_name(tier), types[t], k->matmul[types[t]], w, y, x, scratch);
+        bench_columns(wide, types[t], k->matmul_wide[types[t]], w, y, x, scratch);
+    }
+    free(rows);
+    free(packed);
+    free(scratch);
 }
 
 /* A vector kernel with its operands, in a form that all share. */
@@ -201,7 +260,11 @@ static void bench_vectors(cr_tier tier, vectors *v)
 
 int main(int argc, char **argv)
 {
-    const size_t large = (argc > 1 ? strtoul(argv[1], NULL, 10) : 320) << 20;
+    size_t large = (argc > 1 ? strtoul(argv[1], NULL, 10) : 320) << 20;
+    const size_t n = argc > 2 ? strtoul(argv[2], NULL, 10) : 2048;
+    const bool only_matmul = large == 0;
+    if (only_matmul)
+        large = 16 << 20;
     uint8_t *w = mmap(NULL, large, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     float *y = malloc(large / 256 * sizeof *y);
     if (w == MAP_FAILED || y == NULL)
@@ -212,6 +275,9 @@ int main(int argc, char **argv)
     for (int tier = 0; tier <= (int)cr_cpu_tier(); tier++) {
         cr_kernels k;
         cr_kernels_get((cr_tier)tier, &k);
+        bench_matmul((cr_tier)tier, &k, w, y, n);
+        if (only_matmul)
+            continue;
         bench_matvec((cr_tier)tier, &k, w, large, y);
         vectors v = { .k = &k, .x = d, .a = a.f, .b = b.f, .y = y, .cache = w };
         memset(y, 0, (FF + CHANNELS * STATE) * sizeof *y);

@@ -939,7 +939,7 @@ CERA_API cera_status cera_convert(const char *folder, const char *path, const ch
 /* ---- processor --------------------------------------------------------------------------- */
 
 typedef struct cera_cpu_info {
-    const char *tier;   /* best ISA level: "scalar", "avx2", "avx512", "neon", "dotprod", "i8mm" */
+    const char *tier;   /* best ISA level: "scalar", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm" */
     char features[256]; /* space separated, as found */
     int n_logical;      /* processors of the machine */
     int n_allowed;      /* that the affinity mask allows */
@@ -951,7 +951,8 @@ typedef struct cera_cpu_info {
     int n_threads;               /* the default width of the worker pool */
     char why[256];               /* how n_threads came about */
 } cera_cpu_info;
-/* host may be NULL. */
+/* host may be NULL. On Linux this, like opening an engine, asks for the tile registers of AMX where the
+ * processor has them: the frame of a signal then takes about 11 KiB of a stack, alternate ones included. */
 CERA_API void cera_cpu_get_info(const cera_host *host, cera_cpu_info *out);
 
 #ifdef __cplusplus

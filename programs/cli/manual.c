@@ -126,7 +126,7 @@ static const char environment_section[] =
     "\\-\\-version and \\-\\-man; the command line wins. A flag takes 1 or 0; an empty "
     "variable counts as unset.\n"
     ".TP\n.B CERA_CPU_TIER\n"
-    "The highest instruction set level to use: scalar, and avx2 or avx512 on x86, neon, dotprod or "
+    "The highest instruction set level to use: scalar, and avx2, avx512 or amx on x86, neon, dotprod or "
     "i8mm on ARM. There is no option for it; cera cpu shows the level that will be used.\n"
     ".TP\n.B NO_COLOR, CLICOLOR_FORCE, TERM\n"
     "Colour on standard error is used on a terminal whose TERM is not dumb; NO_COLOR "

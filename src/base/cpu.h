@@ -10,7 +10,8 @@
 #define CR_TIERS(TIER)                                                                             \
     TIER(SCALAR, "scalar")                                                                         \
     TIER(AVX2, "avx2")     /* AVX2, FMA, F16C */                                                   \
-    TIER(AVX512, "avx512") /* AVX-512 F BW DQ VL VBMI and VNNI */
+    TIER(AVX512, "avx512") /* AVX-512 F BW DQ VL VBMI and VNNI */                                  \
+    TIER(AMX, "amx")       /* AMX tiles of int8, where Linux lets this process have them */
 #elif defined(__aarch64__)
 #define CR_TIERS(TIER)                                                                             \
     TIER(SCALAR, "scalar")                                                                         \
@@ -33,7 +34,8 @@ const char *cr_tier_name(cr_tier tier);
 bool cr_tier_find(const char *name, cr_tier *out);
 
 /* The best tier of this processor (asks the processor, and the operating system what it saves or
- * reports). */
+ * reports). Linux lends AMX to processes that ask for it: this asks, once the processor has it. From
+ * then on a signal's frame on the stack may take 11 KiB. */
 cr_tier cr_cpu_tier(void);
 
 /* The default width of a worker pool: min(affinity, cgroup quota rounded down, cores without

@@ -127,6 +127,7 @@ cr_tier cr_cpu_tier(void)
     static const enum feature avx2[] = { HAS_AVX2, HAS_FMA, HAS_F16C };
     static const enum feature avx512[] = { HAS_AVX512F,  HAS_AVX512BW,   HAS_AVX512DQ,
                                            HAS_AVX512VL, HAS_AVX512VBMI, HAS_AVX512VNNI };
+    static const enum feature amx[] = { HAS_AMXTILE, HAS_AMXINT8 };
     const cpu_words w = read_words();
     for (size_t i = 0; i < CR_COUNT(avx2); i++)
         if (!has(&w, avx2[i]))
@@ -134,7 +135,10 @@ cr_tier cr_cpu_tier(void)
     for (size_t i = 0; i < CR_COUNT(avx512); i++)
         if (!has(&w, avx512[i]))
             return CR_TIER_AVX2;
-    return CR_TIER_AVX512;
+    for (size_t i = 0; i < CR_COUNT(amx); i++)
+        if (!has(&w, amx[i]))
+            return CR_TIER_AVX512;
+    return cr_os_permits_tiles() ? CR_TIER_AMX : CR_TIER_AVX512;
 }
 
 #elif defined(__aarch64__)

@@ -450,6 +450,16 @@ void cr_os_hwcaps(uint64_t words[2])
 #endif
 }
 
+bool cr_os_permits_tiles(void)
+{
+#if defined(__linux__) && defined(__x86_64__)
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM; XCR0's bit */
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+    return false;
+#endif
+}
+
 cera_os cr_default_os(void)
 {
     return (cera_os){

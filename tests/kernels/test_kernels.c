@@ -28,8 +28,8 @@ enum {
     MAX_K = 8192,
     MAX_ROWS = 11,
     MAX_PANEL_ROWS = 35, /* of a matrix that meets many columns */
-    MAX_COLUMNS = 20,
-    MAX_N = 300, /* of vectors */
+    MAX_COLUMNS = 131,   /* more than a kernel packs at a time */
+    MAX_N = 300,         /* of vectors */
     MAX_KEYS = 40,
     GUARD = 16, /* floats around an output */
 };
@@ -298,6 +298,30 @@ static void check_matvec(cr_tier tier, const cr_kernels *scalar, const cr_kernel
     fence_free(&f);
 }
 
+/* Packs the columns, when the tier's kernels read them so: all, or all but one, or in lanes that do not
+ * begin with the first, or none. */
+static cr_packed *pack(cr_tier tier, cr_act *x, size_t n_x)
+{
+    cr_kernels kernels;
+    cr_kernels_get(tier, &kernels);
+    const size_t how = random_below(5), first = how == 3 ? 1 + random_below(20) : 0;
+    if (!kernels.pack || how == 4)
+        return NULL;
+    const size_t n_blocks = x->n / CR_ACT_BLOCK;
+    const size_t n_bytes = (first + n_x + CR_LANES - 1) / CR_LANES * n_blocks * sizeof(cr_packed);
+    cr_packed *packed = aligned_alloc(64, n_bytes);
+    assert_non_null(packed);
+    memset(packed, 0xff, n_bytes); /* NaN in lanes that nobody fills */
+    for (size_t c = 0; c < n_x; c++) {
+        x[c].packed = packed + (first + c) / CR_LANES * n_blocks;
+        x[c].lane = (first + c) % CR_LANES;
+        kernels.pack(&x[c]);
+    }
+    if (how == 2)
+        x[random_below(n_x)].packed = NULL;
+    return packed;
+}
+
 /* A band of columns against scalar matvec, one column at a time; y has gaps between its columns. */
 static void check_matmul_shape(cr_tier tier, cr_type type, cr_matvec *define, cr_matmul *kernel,
                                const fence *f, size_t n, size_t n_rows, size_t n_x)
@@ -320,6 +344,7 @@ static void check_matmul_shape(cr_tier tier, cr_type type, cr_matvec *define, cr
         if (cr_kernels_int8(type))
             scalar.quantize(&x[c]);
     }
+    cr_packed *packed = cr_kernels_int8(type) ? pack(tier, x, n_x) : NULL;
     void *scratch = aligned_alloc(64, cr_panel_bytes(n));
     assert_non_null(scratch);
 
@@ -336,6 +361,25 @@ static void check_matmul_shape(cr_tier tier, cr_type type, cr_matvec *define, cr
         free(x[c].f);
     }
     free(scratch);
+    free(packed);
+}
+
+static void check_matmul_type(cr_tier tier, cr_type type, cr_matvec *define, cr_matmul *kernel,
+                              const fence *f)
+{
+    const size_t step = (size_t)cr_type_get(type)->weights;
+    for (size_t n_x = 1; n_x <= 20; n_x++)
+        check_matmul_shape(tier, type, define, kernel, f, step * (1 + random_below(2048 / step)),
+                           1 + random_below(MAX_PANEL_ROWS), n_x);
+    for (size_t n_rows = 1; n_rows <= MAX_PANEL_ROWS; n_rows++)
+        check_matmul_shape(tier, type, define, kernel, f, step * (1 + random_below(1024 / step)),
+                           n_rows, 1 + random_below(20));
+    for (size_t n_x = MAX_COLUMNS - 4; n_x <= MAX_COLUMNS; n_x++)
+        check_matmul_shape(tier, type, define, kernel, f, step * (1 + random_below(512 / step)), 17,
+                           n_x);
+    for (size_t n = step; n <= 1280; n += step)
+        check_matmul_shape(tier, type, define, kernel, f, n, 1 + random_below(MAX_PANEL_ROWS), 3);
+    check_matmul_shape(tier, type, define, kernel, f, MAX_K, 18, 9);
 }
 
 static void check_matmul(cr_tier tier, const cr_kernels *scalar, const cr_kernels *kernels)
@@ -343,22 +387,10 @@ static void check_matmul(cr_tier tier, const cr_kernels *scalar, const cr_kernel
     fence f = fence_new((size_t)MAX_K * 4 * MAX_PANEL_ROWS + 4096);
     for (size_t t = 0; t < CR_COUNT(types); t++) {
         const cr_type type = types[t];
-        const size_t step = (size_t)cr_type_get(type)->weights;
-        cr_matmul *kernel = kernels->matmul[type];
-        if (!kernel)
-            continue;
-        for (size_t n_x = 1; n_x <= MAX_COLUMNS; n_x++)
-            check_matmul_shape(tier, type, scalar->matvec[type], kernel, &f,
-                               step * (1 + random_below(2048 / step)),
-                               1 + random_below(MAX_PANEL_ROWS), n_x);
-        for (size_t n_rows = 1; n_rows <= MAX_PANEL_ROWS; n_rows++)
-            check_matmul_shape(tier, type, scalar->matvec[type], kernel, &f,
-                               step * (1 + random_below(1024 / step)), n_rows,
-                               1 + random_below(MAX_COLUMNS));
-        for (size_t n = step; n <= 1280; n += step)
-            check_matmul_shape(tier, type, scalar->matvec[type], kernel, &f, n,
-                               1 + random_below(MAX_PANEL_ROWS), 3);
-        check_matmul_shape(tier, type, scalar->matvec[type], kernel, &f, MAX_K, 18, 9);
+        if (kernels->matmul[type])
+            check_matmul_type(tier, type, scalar->matvec[type], kernels->matmul[type], &f);
+        if (kernels->matmul_wide[type])
+            check_matmul_type(tier, type, scalar->matvec[type], kernels->matmul_wide[type], &f);
     }
     fence_free(&f);
 }

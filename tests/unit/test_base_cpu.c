@@ -1,4 +1,5 @@
 /* The width of the pool on made-up machines: a table of files stands for /proc and /sys. */
+#define _GNU_SOURCE /* syscall */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #if defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -535,6 +540,7 @@ static void tiers_have_names(void **state)
     /* Levels of other architectures are none of this one's. */
 #if defined(__x86_64__)
     assert_true(cr_tier_find("avx2", &tier) && tier == CR_TIER_AVX2);
+    assert_true(cr_tier_find("amx", &tier) && tier == CR_TIER_AMX);
     assert_false(cr_tier_find("neon", &tier));
 #elif defined(__aarch64__)
     assert_true(cr_tier_find("dotprod", &tier) && tier == CR_TIER_DOTPROD);
@@ -551,6 +557,33 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
+/* Whether Linux lists int8 tiles among the processor's flags and lets this process have them: what it
+ * answers without being asked for more (ARCH_GET_XCOMP_PERM), after cr_cpu_tier asked. */
+#if defined(__x86_64__)
+static bool linux_lends_tiles(void)
+{
+    bool listed = false;
+#if defined(__linux__)
+    enum { GET_PERMITTED = 0x1022, TILE_DATA = 18 };
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    char line[8192];
+    while (f && !listed && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = '\0';
+        listed = strncmp(line, "flags", 5) == 0 && has_word(line, "amx_tile") &&
+                 has_word(line, "amx_int8");
+    }
+    if (f)
+        fclose(f);
+    (void)cr_cpu_tier();
+    uint64_t permitted = 0;
+    if (syscall(SYS_arch_prctl, GET_PERMITTED, &permitted) != 0)
+        return false;
+    listed = listed && (permitted >> TILE_DATA & 1) != 0;
+#endif
+    return listed;
+}
+#endif
+
 /* The compiler's own detection is the other opinion, or the kernel's header. */
 static void the_tier_is_what_the_compiler_finds(void **state)
 {
@@ -565,6 +598,8 @@ static void the_tier_is_what_the_compiler_finds(void **state)
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
         __builtin_cpu_supports("avx512vnni"))
         tier = CR_TIER_AVX512;
+    if (tier == CR_TIER_AVX512 && linux_lends_tiles())
+        tier = CR_TIER_AMX;
     cera_cpu_info info;
     cr_host host;
     assert_int_equal(cr_host_set(&host, NULL, NULL), CERA_OK);

@@ -1,7 +1,8 @@
 /* The dispatch table, and the memory layout of a row of activations. */
 #include "backend/cpu/kernels.h"
 
-enum { LEAST_COLUMNS = 4, LEAST_COLUMNS_FLOAT = 16 }; /* that pay for unpacking a panel */
+/* Columns that pay for unpacking a panel. */
+enum { LEAST_COLUMNS = 4, LEAST_COLUMNS_FLOAT = 16, LEAST_COLUMNS_WIDE = 10 };
 
 void cr_kernels_get(cr_tier tier, cr_kernels *out)
 {
@@ -34,6 +35,10 @@ void cr_kernels_multiply(const cr_kernels *kernels, cr_type type, float *y, size
                          const void *w, size_t row_bytes, size_t n_rows, const cr_act *x,
                          size_t n_x, void *scratch)
 {
+    if (kernels->matmul_wide[type] && n_x >= LEAST_COLUMNS_WIDE) {
+        kernels->matmul_wide[type](y, y_stride, w, row_bytes, n_rows, x, n_x, scratch);
+        return;
+    }
     size_t least = cr_kernels_int8(type) ? LEAST_COLUMNS : LEAST_COLUMNS_FLOAT;
     if (kernels->matmul[type] && n_x >= least) {
         kernels->matmul[type](y, y_stride, w, row_bytes, n_rows, x, n_x, scratch);

@@ -24,12 +24,20 @@
 enum {
     CR_CHAINS = 16,     /* of a row's sum */
     CR_ACT_BLOCK = 32,  /* activations per int8 scale */
+    CR_LANES = 16,      /* rows of activations that are packed together */
     CR_KEY_CHUNK = 256, /* keys per softmax chunk, cut at absolute multiples */
     CR_TILE_KEYS = 32,  /* keys that a kernel of tiles unpacks at a time */
     CR_PANEL_ROWS = 32, /* rows that a matmul kernel unpacks at a time */
     CR_PANEL_CHAIN_BYTES = CR_CHAINS * CR_PANEL_ROWS * 8 * sizeof(float), /* of 8 columns */
     CR_PANEL_BLOCK_BYTES = CR_PANEL_ROWS * CR_ACT_BLOCK * sizeof(float),  /* 32 of each */
 };
+
+/* A block of up to sixteen rows of activations, as kernels of tiles read it. */
+typedef struct cr_packed {
+    int8_t q[CR_LANES][CR_ACT_BLOCK]; /* in the order of the row */
+    float d[CR_LANES];                /* scale */
+    float d_sum[CR_LANES];            /* d times the sum of q */
+} cr_packed;
 
 /* One row of activations, as matrix kernels read it.
  *   f    [n]            the floats
@@ -40,13 +48,17 @@ enum {
  *   sum  [n / 32][2]    sums of the int8 values of each block's halves
  * q, d and sum are written by the quantize kernel, for n a multiple of 32, and needed by the types
  * of cr_kernels_int8 only. The kernel fills them up with zero blocks to a multiple of 16. All four are
- * aligned to 64 bytes. */
+ * aligned to 64 bytes.
+ *   packed [n / 32]     NULL, or where the pack kernel has put the row, as lane `lane`: rows that follow
+ *                       each other share it. Aligned to 64 bytes. */
 typedef struct cr_act {
     float *f;
     int8_t *q;
     float *d;
     int16_t *sum;
     size_t n;
+    cr_packed *packed;
+    size_t lane;
 } cr_act;
 
 /* Where activation i lies in q. */
@@ -67,10 +79,16 @@ typedef void cr_matvec(float *y, const void *w, size_t row_bytes, size_t n_rows,
 typedef void cr_matmul(float *y, size_t y_stride, const void *w, size_t row_bytes, size_t n_rows,
                        const cr_act *x, size_t n_x, void *scratch);
 
+/* The same by kernels that need more columns to be worth it, and like them packed. */
+typedef cr_matmul cr_matmul_wide;
+
 /* Fills x->q, d, sum from x->f. Per block: amax = max |f|; d = amax / 127; id = 1 / d, or 0 when d
  * is 0 or 1 / d is not finite; q = clamp(round half even(f * id), -127, 127). A NaN or an infinity
  * in a block makes its d one, so that it shows in every result. */
 typedef void cr_quantize(cr_act *x);
+
+/* Fills lane x->lane of x->packed from x->q, d and sum. */
+typedef void cr_pack(const cr_act *x);
 
 /* y = (x * (1 / sqrt(mean(x^2) + eps))) * w; y may be x. The sum of squares runs in 16 chains over
  * single elements and is merged as above. */
@@ -158,7 +176,9 @@ typedef uint32_t cr_multiply_int8(const uint8_t *a, const int8_t *b, size_t n_ro
 typedef struct cr_kernels {
     cr_matvec *matvec[CR_TYPE_COUNT];
     cr_matmul *matmul[CR_TYPE_COUNT]; /* NULL: see cr_kernels_multiply */
+    cr_matmul *matmul_wide[CR_TYPE_COUNT];
     cr_quantize *quantize;
+    cr_pack *pack; /* NULL: no kernel reads packed rows */
     cr_rms_norm *rms_norm;
     cr_gate_mul *gate_mul[CR_GATE_COUNT];
     cr_soft_cap *soft_cap;

@@ -52,6 +52,10 @@ cr_act cr_input_row(const cr_input *input, int i)
     size_t row = (size_t)i / input->n_parts, part = (size_t)i % input->n_parts;
     uint8_t *at = input->acts + row * input->act_bytes + part * input->part_bytes;
     cr_act act = cr_act_at(at, input->width);
+    if (input->packed) {
+        act.packed = input->packed + (size_t)i / CR_LANES * (input->width / CR_ACT_BLOCK);
+        act.lane = (size_t)i % CR_LANES;
+    }
     if (input->source) {
         if (input->rows)
             row = (size_t)input->rows[i];
@@ -76,6 +80,8 @@ static void prepare_row(cr_plan *plan, const cr_input *input, int in, const cr_n
     }
     if (quantized)
         plan->kernels->quantize(&act);
+    if (act.packed)
+        plan->kernels->pack(&act);
 }
 
 /* Prepares n rows: each worker all of them for itself, or some for all workers. */
@@ -91,6 +97,8 @@ static void prepare(cr_plan *plan, int worker, cr_input *input, int in, const cr
             prepare_row(plan, input, in, norm, (int)i, quantized);
         return;
     }
+    if (quantized && plan->kernels->pack && input->n_parts == 1)
+        input->packed = plan->packed;
     size_t begin, end;
     cr_pool_share(plan->backend->pool, worker, n_inputs, 1, &begin, &end);
     for (size_t i = begin; i < end; i++)
@@ -213,7 +221,7 @@ static size_t partial_floats(const cr_graph *graph)
 }
 
 typedef struct plan_sizes {
-    size_t values, rows, logit_rows, turns, shared, local, partials;
+    size_t values, rows, logit_rows, turns, shared, packed, local, partials;
 } plan_sizes;
 
 static bool measure(const cr_plan *plan, plan_sizes *out)
@@ -221,12 +229,15 @@ static bool measure(const cr_plan *plan, plan_sizes *out)
     const cr_graph *graph = plan->graph;
     size_t n = (size_t)plan->max_rows;
     size_t workers = (size_t)cr_pool_width(plan->backend->pool);
+    size_t groups = plan->kernels->pack ? (n + CR_LANES - 1) / CR_LANES : 0;
     return cr_mul_size(n, graph->row_floats * sizeof(float), &out->values) &&
            cr_mul_size(n, sizeof(cr_row), &out->rows) &&
            cr_mul_size(n, sizeof(int32_t), &out->logit_rows) &&
            cr_mul_size(n, (size_t)graph->n_ropes * plan->turn_floats * sizeof(float),
                        &out->turns) &&
            cr_mul_size(n, plan->act_bytes, &out->shared) &&
+           cr_mul_size(groups, widest_value(graph) / CR_ACT_BLOCK * sizeof(cr_packed),
+                       &out->packed) &&
            cr_mul_size(workers, plan->local_bytes, &out->local) &&
            cr_mul_size(plan->partial_floats, sizeof(float), &out->partials);
 }
@@ -243,6 +254,7 @@ static void plan_free(cr_plan *plan)
         cr_free(host, CR_MEM_SCRATCH, plan->logit_rows, sizes.logit_rows);
         cr_free(host, CR_MEM_SCRATCH, plan->turns, sizes.turns);
         cr_free(host, CR_MEM_SCRATCH, plan->shared, sizes.shared);
+        cr_free(host, CR_MEM_SCRATCH, plan->packed, sizes.packed);
         cr_free(host, CR_MEM_SCRATCH, plan->local, sizes.local);
         cr_free(host, CR_MEM_SCRATCH, plan->partials, sizes.partials);
     }
@@ -290,10 +302,11 @@ static cera_status plan_new(cr_backend *backend, const cr_graph *graph,
         plan->logit_rows = cr_alloc(host, CR_MEM_SCRATCH, sizes.logit_rows);
         plan->turns = cr_alloc(host, CR_MEM_SCRATCH, sizes.turns);
         plan->shared = cr_alloc(host, CR_MEM_SCRATCH, sizes.shared);
+        plan->packed = cr_alloc(host, CR_MEM_SCRATCH, sizes.packed);
         plan->local = cr_alloc(host, CR_MEM_SCRATCH, sizes.local);
         plan->partials = cr_alloc(host, CR_MEM_SCRATCH, sizes.partials);
         made = plan->values && plan->rows && plan->logit_rows && plan->turns && plan->shared &&
-               plan->local && plan->partials;
+               plan->packed && plan->local && plan->partials;
     }
     if (!made) {
         plan_free(plan);

@@ -6,6 +6,7 @@
  *
  *     values   [max_rows][graph->row_floats]     activations, shared
  *     shared   [max_rows] cr_act                 an op's input rows as matrix kernels read them
+ *     packed   [max_rows / 16][n / 32]           the same rows, where kernels of tiles want them
  *     local    per worker: CR_LOCAL_ROWS cr_act, some floats, and a panel for matmul kernels
  *     partials           attention's sums over chunks of keys, before they are joined, shared */
 #ifndef CR_CPU_PLAN_H
@@ -55,6 +56,7 @@ struct cr_plan {
     float *turns; /* [n_ropes][max_rows][turn_floats]: cosines, then sines */
     size_t turn_floats;
     uint8_t *shared;
+    cr_packed *packed; /* where there is a kernel to pack */
     uint8_t *local;
     float *partials;
     size_t act_bytes;      /* of one cr_act, wide enough for every op */
@@ -94,7 +96,8 @@ typedef struct cr_input {
     size_t source_stride;
     const int32_t *rows; /* as given */
     size_t width;
-    size_t n_parts; /* a row of the value is so many inputs; 1 for most */
+    cr_packed *packed; /* [n / 16][width / 32], or NULL */
+    size_t n_parts;    /* a row of the value is so many inputs; 1 for most */
     size_t part_floats, part_bytes;
 } cr_input;
 

@@ -1,0 +1,297 @@
+/* Matrix times many columns with AMX: types of PANEL_TYPES. The bits are those of matvec.
+ *
+ * One instruction multiplies a block of sixteen rows, as a panel has it, with the same block of up to
+ * sixteen columns, and gives 256 integers:
+ *
+ *     product [column][row] = columns [column][32] * panel [32][row]
+ *
+ * They pass through L1 to become floats, which join sixteen vectors: a chain of each column, a lane a
+ * row. One chain after the other is computed, in the order in which they merge (c, c + 8, c + 4, c + 12,
+ * ...), so that a sum waits for its neighbour only while that is being made, as in a binary counter.
+ *
+ * Columns are packed first, a group of sixteen together: block by block, so that tiles are read
+ * without gaps. */
+#include "backend/cpu/x86/panel16.h"
+
+#include <stdatomic.h>
+
+enum {
+    GROUP = CR_LANES,
+    PRODUCTS = 4,         /* that are under way */
+    UNPACKED = 4 * GROUP, /* columns that come one by one, and are packed here */
+};
+
+typedef int32_t product[GROUP][PANEL];
+
+typedef struct workspace {
+    product products[PRODUCTS][2];
+    __m512 waiting[4][GROUP]; /* sums of 1, 2, 4 and 8 chains */
+    cr_act columns[UNPACKED];
+} workspace;
+
+_Static_assert(sizeof(workspace) <= CR_PANEL_CHAIN_BYTES, "cr_panel_bytes");
+_Static_assert(sizeof(panel_block) + UNPACKED / GROUP * sizeof(cr_packed) <= CR_PANEL_BLOCK_BYTES,
+               "cr_panel_bytes");
+
+/* ---- tiles ---- */
+
+enum { TILES = 8 };
+
+/* What LDTILECFG reads. */
+typedef struct tile_shapes {
+    uint8_t palette, start_row, zero[14];
+    uint16_t row_bytes[16];
+    uint8_t n_rows[16];
+} tile_shapes;
+
+/* Products are tiles 0 and 1; 2 has columns, 3 a panel. 4 and 5, 6 and 7 have halves of blocks. */
+static void configure(size_t n_columns)
+{
+    _Alignas(64) tile_shapes shapes = { .palette = 1 };
+    static const uint8_t row_bytes[TILES] = { 64, 64, 32, 64, 16, 16, 64, 64 };
+    for (int i = 0; i < TILES; i++) {
+        shapes.row_bytes[i] = row_bytes[i];
+        shapes.n_rows[i] = (uint8_t)n_columns;
+    }
+    shapes.n_rows[3] = CR_ACT_BLOCK / 4;
+    shapes.n_rows[6] = shapes.n_rows[7] = CR_ACT_BLOCK / 8;
+    _tile_loadconfig(&shapes);
+}
+
+CR_INLINE void multiply_tiles(product to[2], const cr_packed *x, const panel_block *w, bool halves)
+{
+    _tile_zero(0);
+    if (halves) {
+        _tile_zero(1);
+        _tile_loadd(4, &x->q[0][0], CR_ACT_BLOCK);
+        _tile_loadd(6, &w->w[0], 64);
+        _tile_dpbssd(0, 4, 6);
+        _tile_loadd(5, &x->q[0][16], CR_ACT_BLOCK);
+        _tile_loadd(7, &w->w[4], 64);
+        _tile_dpbssd(1, 5, 7);
+        _tile_stored(0, to[0], sizeof to[0][0]);
+        _tile_stored(1, to[1], sizeof to[1][0]);
+        return;
+    }
+    _tile_loadd(2, x->q, CR_ACT_BLOCK);
+    _tile_loadd(3, w->w, 64);
+    _tile_dpbssd(0, 2, 3);
+    _tile_stored(0, to[0], sizeof to[0][0]);
+}
+
+/* ---- packing columns ---- */
+
+void cr_pack__amx(const cr_act *x)
+{
+    const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const __m512i high = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    const size_t n_blocks = x->n / CR_ACT_BLOCK;
+    cr_packed *to = x->packed;
+    for (size_t b = 0; b < n_blocks; b += 4) {
+        const __m512i first = _mm512_load_si512(x->q + 32 * b);
+        const __m512i second = _mm512_load_si512(x->q + 32 * b + 64);
+        const __m512i pairs[2] = { _mm512_permutex2var_epi64(first, low, second),
+                                   _mm512_permutex2var_epi64(first, high, second) };
+        const __m128i sums = _mm_load_si128((const __m128i *)(x->sum + 2 * b));
+        const __m128i sum = _mm_madd_epi16(sums, _mm_set1_epi16(1));
+        float d_sum[4];
+        _mm_storeu_ps(d_sum, _mm_mul_ps(_mm_load_ps(x->d + b), _mm_cvtepi32_ps(sum)));
+        for (size_t k = 0; k < 4 && b + k < n_blocks; k++, to++) {
+            const __m256i q = k % 2 == 0 ? _mm512_castsi512_si256(pairs[k / 2])
+                                         : _mm512_extracti64x4_epi64(pairs[k / 2], 1);
+            _mm256_store_si256((__m256i *)to->q[x->lane], q);
+            to->d[x->lane] = x->d[b + k];
+            to->d_sum[x->lane] = d_sum[k];
+        }
+    }
+}
+
+/* Whether the columns are packed, group by group. */
+static bool is_packed(const cr_act *x, size_t n_x)
+{
+    for (size_t c = 0; c < n_x; c++)
+        if (!x[c].packed || x[c].lane != c % GROUP || x[c].packed != x[c - c % GROUP].packed)
+            return false;
+    return true;
+}
+
+/* ---- a panel times a group of columns ---- */
+
+/* A block joins the chains. */
+CR_INLINE void add_product(__m512 chain[GROUP], product from[2], const cr_packed *x,
+                           const panel_block *w, size_t n_columns, const weights *type)
+{
+    const __m512 d = w->d, m = w->m;
+    const __m512i scales = _mm512_castps_si512(m);
+    const __m512 scale0 = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(scales, 16), 16));
+    const __m512 scale1 = _mm512_cvtepi32_ps(_mm512_srai_epi32(scales, 16));
+    CR_UNROLL
+    for (size_t c = 0; c < n_columns; c++) {
+        __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(from[0][c]));
+        if (type->groups) { /* less than 2^24: exact */
+            const __m512 second = _mm512_cvtepi32_ps(_mm512_load_si512(from[1][c]));
+            sum = _mm512_fmadd_ps(scale0, sum, _mm512_mul_ps(scale1, second));
+        }
+        chain[c] = _mm512_fmadd_ps(sum, _mm512_mul_ps(d, _mm512_set1_ps(x->d[c])), chain[c]);
+        if (type->minima)
+            chain[c] = _mm512_fmadd_ps(m, _mm512_set1_ps(x->d_sum[c]), chain[c]);
+    }
+}
+
+/* The number whose four bits are those of i in reverse. */
+CR_INLINE size_t reversed(size_t i)
+{
+    return (i & 1) << 3 | (i & 2) << 1 | (i & 4) >> 1 | (i & 8) >> 3;
+}
+
+/* Walks through the blocks, chain by chain. */
+typedef struct walk {
+    size_t turn; /* in order of chains */
+    size_t b;    /* block; from n_blocks on: the end */
+} walk;
+
+CR_INLINE void walk_on(walk *at, size_t n_blocks)
+{
+    at->b += CR_CHAINS;
+    while (at->b >= n_blocks && at->turn + 1 < CR_CHAINS)
+        at->b = reversed(++at->turn);
+}
+
+/* y[c * y_stride + r] for the rows of a panel and n_x columns, at most n_columns. */
+CR_INLINE void multiply(float *y, size_t y_stride, __mmask16 rows, const panel_block *panel,
+                        const cr_packed *x, size_t n_blocks, size_t n_x, size_t n_columns,
+                        workspace *work, const weights *type)
+{
+    walk ahead = { 0, 0 };
+    size_t n_made = 0, n_used = 0;
+    for (; n_made < PRODUCTS - 1 && ahead.b < n_blocks; walk_on(&ahead, n_blocks))
+        multiply_tiles(work->products[n_made++ % PRODUCTS], &x[ahead.b], &panel[ahead.b],
+                       type->groups);
+    for (size_t turn = 0; turn < CR_CHAINS; turn++) {
+        __m512 chain[GROUP];
+        CR_UNROLL
+        for (size_t c = 0; c < n_columns; c++)
+            chain[c] = _mm512_setzero_ps();
+        for (size_t b = reversed(turn); b < n_blocks; b += CR_CHAINS) {
+            if (ahead.b < n_blocks) {
+                multiply_tiles(work->products[n_made++ % PRODUCTS], &x[ahead.b], &panel[ahead.b],
+                               type->groups);
+                walk_on(&ahead, n_blocks);
+            }
+            add_product(chain, work->products[n_used++ % PRODUCTS], &x[b], &panel[b], n_columns,
+                        type);
+        }
+        int level = 0;
+        for (; (turn >> level & 1) != 0; level++)
+            CR_UNROLL
+        for (size_t c = 0; c < n_columns; c++)
+            chain[c] = _mm512_add_ps(work->waiting[level][c], chain[c]);
+        if (level < 4) {
+            CR_UNROLL
+            for (size_t c = 0; c < n_columns; c++)
+                work->waiting[level][c] = chain[c];
+        } else {
+            CR_UNROLL
+            for (size_t c = 0; c < n_columns; c++)
+                if (c < n_x)
+                    _mm512_mask_storeu_ps(y + c * y_stride, rows, chain[c]);
+        }
+    }
+}
+
+/* A group has some columns of 16; those that it lacks are computed up to a multiple of four. */
+CR_INLINE void multiply_group(float *y, size_t y_stride, __mmask16 rows, const panel_block *panel,
+                              const cr_packed *x, size_t n_blocks, size_t n_x, workspace *work,
+                              const weights *type)
+{
+    if (n_x > 12)
+        multiply(y, y_stride, rows, panel, x, n_blocks, n_x, 16, work, type);
+    else if (n_x > 8)
+        multiply(y, y_stride, rows, panel, x, n_blocks, n_x, 12, work, type);
+    else if (n_x > 4)
+        multiply(y, y_stride, rows, panel, x, n_blocks, n_x, 8, work, type);
+    else
+        multiply(y, y_stride, rows, panel, x, n_blocks, n_x, 4, work, type);
+}
+
+/* Functions, not inlined into each type's kernel: there are only three kinds. */
+#define MULTIPLY_GROUP(kind, ...)                                                                  \
+    static void multiply_##kind(float *y, size_t y_stride, __mmask16 rows,                         \
+                                const panel_block *panel, const cr_packed *x, size_t n_blocks,     \
+                                size_t n_x, workspace *work)                                       \
+    {                                                                                              \
+        static const weights kind = { __VA_ARGS__ };                                               \
+        multiply_group(y, y_stride, rows, panel, x, n_blocks, n_x, work, &kind);                   \
+    }
+MULTIPLY_GROUP(plain, .offset = 0)
+MULTIPLY_GROUP(minima, .minima = true)
+MULTIPLY_GROUP(halves, .groups = true)
+
+/* Makes weights of a panel's bytes, with a sign. */
+static void take_offset(panel_block *panel, size_t n_blocks, int offset)
+{
+    for (size_t b = 0; b < n_blocks; b++)
+        for (int k = 0; k < 8; k++)
+            panel[b].w[k] = _mm512_sub_epi8(panel[b].w[k], _mm512_set1_epi8((char)offset));
+}
+
+CR_INLINE void matmul_packed(float *y, size_t y_stride, const void *w, size_t row_bytes,
+                             size_t n_rows, const cr_act *x, size_t n_x, workspace *work,
+                             const weights *type)
+{
+    const size_t n_blocks = x->n / CR_ACT_BLOCK;
+    panel_block *panel = (panel_block *)(void *)(work + 1);
+    size_t configured = 0;
+    for (size_t i = 0; i < n_rows; i += PANEL) {
+        const rows16 r = rows16_at(w, row_bytes, i, n_rows);
+        type->fill(panel, &r, n_blocks);
+        if (type->offset != 0)
+            take_offset(panel, n_blocks, type->offset);
+        atomic_signal_fence(memory_order_seq_cst); /* tiles are read behind the compiler's back */
+        for (size_t c = 0; c < n_x; c += GROUP) {
+            const size_t n = CR_MIN(n_x - c, (size_t)GROUP);
+            if (n != configured)
+                configure(n);
+            configured = n;
+            (type->groups ? multiply_halves : (type->minima ? multiply_minima : multiply_plain))(
+                y + c * y_stride + i, y_stride, first_lanes(n_rows - i), panel, x[c].packed,
+                n_blocks, n, work);
+        }
+    }
+    _tile_release();
+}
+
+CR_INLINE void matmul(float *y, size_t y_stride, const void *w, size_t row_bytes, size_t n_rows,
+                      const cr_act *x, size_t n_x, void *scratch, const weights *type)
+{
+    workspace *work = scratch;
+    if (is_packed(x, n_x)) {
+        matmul_packed(y, y_stride, w, row_bytes, n_rows, x, n_x, work, type);
+        return;
+    }
+    const size_t n_blocks = x->n / CR_ACT_BLOCK;
+    cr_packed *packed = (cr_packed *)(void *)((panel_block *)(void *)(work + 1) + n_blocks);
+    for (size_t c = 0; c < n_x; c += UNPACKED) {
+        const size_t n = CR_MIN(n_x - c, (size_t)UNPACKED);
+        for (size_t i = 0; i < n; i++) {
+            work->columns[i] = x[c + i];
+            work->columns[i].packed = packed + i / GROUP * n_blocks;
+            work->columns[i].lane = i % GROUP;
+            cr_pack__amx(&work->columns[i]);
+        }
+        matmul_packed(y + c * y_stride, y_stride, w, row_bytes, n_rows, work->columns, n, work,
+                      type);
+    }
+}
+
+/* ---- the kernels ---- */
+
+#define MATMUL(name, ...)                                                                          \
+    void cr_matmul_wide_##name##__amx(float *y, size_t y_stride, const void *w, size_t row_bytes,  \
+                                      size_t n_rows, const cr_act *x, size_t n_x, void *scratch)   \
+    {                                                                                              \
+        const weights type = { __VA_ARGS__ };                                                      \
+        matmul(y, y_stride, w, row_bytes, n_rows, x, n_x, scratch, &type);                         \
+    }
+
+PANEL_TYPES(MATMUL)
