@@ -1,10 +1,15 @@
 /* Reuse never changes an answer.
  *
  * Random sequences of calls over several sessions of one engine, whose budget may be tiny, some
- * with a folder: append, sync, rewind, fork, generate, save, load, reset, free, a cancel or a
- * failure in the middle. After each call the session is compared, to the bit, with one of an engine
- * that reuses nothing and computes the whole history from its first token. The sequences take their
- * tokens from a few texts, so that beginnings meet.
+ * with a folder: append, sync, rewind, fork, shift, generate (with guesses, past the end of the
+ * context), save, load, reset, free, a cancel or a failure in the middle, calls of several sessions at
+ * the same time, a crash of the engine and its disk. After each call the session is compared, to the
+ * bit, with one of an engine that reuses nothing and computes the whole history from its first token.
+ * The sequences take their tokens from a few texts, so that beginnings meet.
+ *
+ * A session that was shifted has keys and values that have seen tokens which are gone. It is compared,
+ * within MOST_OFF, with one whose cells were dropped and turned by hand (cells.h); whatever others get
+ * of its text must not come from there, which the comparison to the bit would tell.
  *
  * The number of a failing sequence is printed; CERA_SEED=number runs it alone. CERA_NIGHTLY runs
  * 10,000. */
@@ -16,13 +21,18 @@
 
 #include <cmocka.h>
 
+#include "support/cells.h"
+#include "support/fault_host.h"
 #include "support/toy_model.h"
 
 #include "api/objects.h"
 #include "session/save.h"
+#include "session/shift.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,6 +46,7 @@ enum {
     N_TEXTS = 3,
     N_MODELS = 6,
 };
+static const double MOST_OFF = 1e-3; /* of logits, after a shift */
 
 /* ---- models ------------------------------------------------------------------------------ */
 
@@ -101,17 +112,34 @@ static int drop_models(void **state)
 
 /* ---- a sequence -------------------------------------------------------------------------- */
 
-/* A session under test, and the history that it ought to have. */
+/* A session under test, and the history that it ought to have. Of one that was shifted, the first
+ * cells.n positions are where they are for that reason; cells.n is 0 in all others. */
 typedef struct subject {
     cr_session *session;
     int32_t history[N_CONTEXT];
     int n;
+    cells cells;
+    int n_pure; /* positions that nothing was dropped in front of */
+    uint64_t n_shifts;
 } subject;
+
+/* What sequences came to. */
+typedef struct totals {
+    uint64_t n_reused, n_computed, n_evictions, n_read;
+    uint64_t n_shifts, n_guessed, n_right, n_together, n_crashes;
+    double most_off;
+} totals;
 
 typedef struct sequence {
     uint64_t random;
     char log[4096]; /* what was done, for whoever looks for a fault */
     size_t n_log;
+    int model;
+    cera_engine_options options;
+    char disk[80];
+    bool run_ends;
+    fault_host host; /* of sequences with a folder */
+    totals sum;
     cera_engine *engine, *plain;
     cr_session_env env; /* of the engine, with runs that can be made to fail */
     int fail_at;        /* the run that fails, counted down; 0: none */
@@ -185,42 +213,59 @@ static bool has_disk(uint64_t seed)
 #endif
 }
 
+/* Opens the engine under test, with what its folder has. */
+static void open_engine(sequence *q)
+{
+    q->engine = open_model(&models[q->model], &q->options);
+    if (q->run_ends && q->engine->core->model->graph.n_states > 0)
+        q->engine->core->model->graph.states_at_pages = false;
+    q->env = cr_engine_env(q->engine->core);
+    q->env.run = run;
+    q->env.identify = identify;
+    q->env.ctx = q;
+}
+
+static void choose_options(sequence *q, bool disk)
+{
+    static const int budgets_kb[] = { 0, 1, 200, 600, 2000 };
+    static const int chunks[] = { 0, 16, 64, 100 }, batches[] = { 0, 0, 1, 2 };
+    cera_engine_options *options = &q->options;
+    cera_engine_options_init(options);
+    options->n_threads = 1;
+    options->kv_type = (cera_kv_type)below(q, 3);
+    options->chunk_size = chunks[below(q, 4)];
+    options->max_batch = batches[below(q, 4)];
+    options->cache_bytes = (uint64_t)budgets_kb[below(q, 5)] << 10;
+    options->no_reuse = below(q, 5) == 0; /* forks and rewinds share pages all the same */
+    options->cache_disk_bytes = 3 << 20;
+    snprintf(q->disk, sizeof q->disk, "%s-disk", path);
+    options->cache_dir = disk ? q->disk : NULL;
+    options->host = disk ? &q->host.host : NULL;
+    /* Some lfm2 models are taken for ones that give states at the ends of runs only. */
+    q->run_ends = below(q, 2) == 0;
+    LOG(q, "%s kv %d chunk %d batch %d budget %u KiB%s%s%s:", model_names[q->model],
+        (int)options->kv_type, options->chunk_size, options->max_batch,
+        (unsigned)(options->cache_bytes >> 10), q->run_ends ? ", run ends" : "",
+        options->no_reuse ? ", no reuse" : "", disk ? ", disk" : "");
+}
+
 static void begin(sequence *q, uint64_t seed)
 {
     memset(q, 0, sizeof *q);
     q->random = seed * 0x9e3779b97f4a7c15u + 1;
     next_random(q);
-    int model = (int)(seed % N_MODELS);
-    static const int budgets_kb[] = { 0, 1, 200, 600, 2000 };
-    static const int chunks[] = { 0, 16, 64, 100 };
-    cera_engine_options options;
-    cera_engine_options_init(&options);
-    options.n_threads = 1;
-    options.kv_type = (cera_kv_type)below(q, 3);
-    options.chunk_size = chunks[below(q, 4)];
-    options.cache_bytes = (uint64_t)budgets_kb[below(q, 5)] << 10;
-    options.no_reuse = below(q, 5) == 0; /* forks and rewinds share pages all the same */
-    char disk[80];
-    snprintf(disk, sizeof disk, "%s-disk", path);
-    options.cache_dir = has_disk(seed) ? disk : NULL;
-    options.cache_disk_bytes = 3 << 20;
-    q->engine = open_model(&models[model], &options);
-    /* Some lfm2 models are taken for ones that give states at the ends of runs only. */
-    bool run_ends = below(q, 2) == 0;
-    if (run_ends && q->engine->core->model->graph.n_states > 0)
-        q->engine->core->model->graph.states_at_pages = false;
-    LOG(q, "%s kv %d chunk %d budget %u KiB%s%s%s:", model_names[model], (int)options.kv_type,
-        options.chunk_size, (unsigned)(options.cache_bytes >> 10), run_ends ? ", run ends" : "",
-        options.no_reuse ? ", no reuse" : "", options.cache_dir ? ", disk" : "");
-    options.cache_dir = NULL;
-    options.no_reuse = true;
-    options.chunk_size = 0;
-    options.cache_bytes = 0;
-    q->plain = open_model(&models[model], &options);
-    q->env = cr_engine_env(q->engine->core);
-    q->env.run = run;
-    q->env.identify = identify;
-    q->env.ctx = q;
+    q->model = (int)(seed % N_MODELS);
+    fault_init(&q->host);
+    choose_options(q, has_disk(seed));
+    open_engine(q);
+    cera_engine_options plain;
+    cera_engine_options_init(&plain);
+    plain.n_threads = 1;
+    plain.kv_type = q->options.kv_type;
+    plain.no_reuse = true;
+    q->plain = open_model(&models[q->model], &plain);
+    for (int i = 0; i < N_SESSIONS; i++)
+        cells_init(&q->subjects[i].cells, &q->plain->core->model->graph, N_CONTEXT);
     for (int t = 0; t < N_TEXTS; t++) {
         int shared = t == 0 ? 0 : below(q, N_CONTEXT);
         memcpy(q->texts[t], q->texts[0], (size_t)shared * sizeof(int32_t));
@@ -250,6 +295,64 @@ static void check_stats(sequence *q)
         assert_true(stats.state_bytes_cached <= stats.budget_bytes / 4 + state);
 }
 
+/* A session of the engine that reuses nothing, with this history. The first cells.n positions have
+ * these cells instead of what computing them gives. */
+static cr_session *compute(sequence *q, const int32_t *ids, int n, const cells *moved)
+{
+    cr_session_env env = cr_engine_env(q->plain->core);
+    cr_session *plain;
+    assert_int_equal(cr_session_new(&env, 0, &plain, NULL), CERA_OK);
+    if (moved->n > 0) {
+        assert_int_equal(cr_session_append_ids(plain, ids, (size_t)moved->n, NULL), CERA_OK);
+        cells_write(moved, plain);
+    }
+    if (n > moved->n)
+        assert_int_equal(cr_session_append_ids(plain, ids + moved->n, (size_t)(n - moved->n), NULL),
+                         CERA_OK);
+    return plain;
+}
+
+static void assert_logits(const float *logits, const float *expected, int n)
+{
+    if (memcmp(logits, expected, TOY_N_VOCAB * sizeof(float)) != 0)
+        fail_msg("logits differ at position %d", n);
+}
+
+/* Whoever else comes to the text of a shifted session has nothing of what is in its pages. */
+static void check_private(sequence *q, const subject *s)
+{
+    cr_session *other, *plain = compute(q, s->history, s->n, &(cells){ .n = 0 });
+    assert_int_equal(cr_session_new(&q->env, 0, &other, NULL), CERA_OK);
+    assert_int_equal(cr_session_append_ids(other, s->history, (size_t)s->n, NULL), CERA_OK);
+    assert_logits(cr_session_logits(other), cr_session_logits(plain), s->n);
+    cr_session_free(other);
+    cr_session_free(plain);
+}
+
+/* A shift leaves the logits, so those of the token behind it are compared. */
+static void check_shifted(sequence *q, const subject *s)
+{
+    cr_session *child = NULL;
+    int32_t ids[N_CONTEXT];
+    int n = s->n;
+    memcpy(ids, s->history, sizeof ids);
+    const float *logits = cr_session_logits(s->session);
+    if (n == s->cells.n) {
+        ids[n] = q->texts[0][n];
+        n++;
+        assert_int_equal(cr_session_fork(s->session, &child, NULL), CERA_OK);
+        assert_int_equal(cr_session_append_ids(child, ids + n - 1, 1, NULL), CERA_OK);
+        logits = cr_session_logits(child);
+    }
+    cr_session *plain = compute(q, ids, n, &s->cells);
+    double off = cells_distance(logits, cr_session_logits(plain), TOY_N_VOCAB);
+    if (off > MOST_OFF)
+        fail_msg("logits differ by %.1e after a shift, at position %d", off, n);
+    q->sum.most_off = off > q->sum.most_off ? off : q->sum.most_off;
+    cr_session_free(plain);
+    cr_session_free(child);
+}
+
 /* The session has its history, and the logits that a plain computation of it gives. */
 static void check(sequence *q, const subject *s)
 {
@@ -263,12 +366,14 @@ static void check(sequence *q, const subject *s)
         return;
     }
     assert_non_null(logits);
-    cr_session_env env = cr_engine_env(q->plain->core);
-    cr_session *plain;
-    assert_int_equal(cr_session_new(&env, 0, &plain, NULL), CERA_OK);
-    assert_int_equal(cr_session_append_ids(plain, s->history, n, NULL), CERA_OK);
-    if (memcmp(logits, cr_session_logits(plain), TOY_N_VOCAB * sizeof(float)) != 0)
-        fail_msg("logits differ at position %zu", n);
+    if (s->cells.n > 0) {
+        check_shifted(q, s);
+        if (below(q, 2))
+            check_private(q, s);
+        return;
+    }
+    cr_session *plain = compute(q, s->history, s->n, &s->cells);
+    assert_logits(logits, cr_session_logits(plain), s->n);
     cr_session_free(plain);
 }
 
@@ -338,42 +443,158 @@ static cera_status do_load(sequence *q, subject *s, int32_t *ids, int *n)
     cera_status status = cr_session_save(other->session, path, NULL);
     if (status == CERA_OK)
         status = cr_session_load(s->session, path, NULL);
+    if (other->cells.n > 0)
+        assert_int_not_equal(status, CERA_OK);
+    if (status == CERA_OK)
+        s->cells.n = 0;
     memcpy(ids, other->history, (size_t)other->n * sizeof *ids);
     *n = other->n;
     return status;
 }
 
+/* The history of a shifted session becomes other ids, not by a shift: what stays of its cells. */
+static void follow(subject *s, const int32_t *ids, int n)
+{
+    int n_same = 0;
+    while (n_same < CR_MIN(s->n, n) && s->history[n_same] == ids[n_same])
+        n_same++;
+    if (n_same == n && n == s->n)
+        return;
+    int start = n_same == s->n ? n_same : CR_MIN(n_same, n - 1);
+    s->cells.n = start > s->n_pure ? CR_MIN(s->cells.n, start) : 0;
+}
+
+/* llama sees everything and has no state; the others compute a shorter text again. */
+static bool can_shift(const sequence *q)
+{
+    return q->model == 0;
+}
+
+/* The same for a shift, which is about to happen or has just happened to the session. */
+static void follow_shift(sequence *q, subject *s, int n_keep, int n_drop)
+{
+    if (can_shift(q)) {
+        cr_session *plain = compute(q, s->history, s->n, &s->cells);
+        s->n_pure = s->cells.n > 0 ? CR_MIN(s->n_pure, n_keep) : n_keep;
+        cells_read(&s->cells, plain, s->cells.n, s->n);
+        cells_drop(&s->cells, n_keep, n_drop);
+        cr_session_free(plain);
+        s->n_shifts++;
+    }
+    memmove(s->history + n_keep, s->history + n_keep + n_drop,
+            (size_t)(s->n - n_keep - n_drop) * sizeof *s->history);
+    s->n -= n_drop;
+}
+
+static cera_status do_shift(sequence *q, subject *s, int32_t *ids, int *n)
+{
+    int n_keep = below(q, s->n + 1), n_drop = below(q, CR_MAX(s->n - n_keep, 1));
+    LOG(q, " shift %d %d", n_keep, n_drop);
+    float before[TOY_N_VOCAB];
+    const float *logits = cr_session_logits(s->session);
+    if (logits)
+        memcpy(before, logits, sizeof before);
+    cera_status status = cr_session_shift(s->session, (size_t)n_keep, (size_t)n_drop, NULL);
+    assert_int_equal(status, can_shift(q) || n_drop == 0 ? CERA_OK : CERA_E_UNSUPPORTED);
+    if (status == CERA_OK && n_drop > 0)
+        follow_shift(q, s, n_keep, n_drop);
+    if (logits)
+        assert_memory_equal(cr_session_logits(s->session), before, sizeof before);
+    memcpy(ids, s->history, (size_t)s->n * sizeof *ids);
+    *n = s->n;
+    return status;
+}
+
+/* A generation, and whose it is. */
+typedef struct generation {
+    sequence *q;
+    subject *s;
+    cera_generate_options options;
+    const cr_session_env *draft;
+    cr_session_env others; /* of the engine that reuses nothing: what it guesses is right */
+    cera_summary summary;
+    cera_status status;
+} generation;
+
+static void choose_generation(sequence *q, subject *s, generation *g)
+{
+    *g = (generation){ .q = q, .s = s };
+    cera_generate_options_init(&g->options);
+    g->options.max_tokens = below(q, 4) == 0 ? -1 : below(q, 80);
+    g->options.temperature = below(q, 3) == 0 ? 1.0f : 0;
+    g->options.seed = next_random(q);
+    g->options.ignore_eos = true;
+    g->others = cr_engine_env(q->plain->core);
+    if (below(q, 4) == 0) {
+        g->options.shift = true;
+        g->options.n_keep = below(q, N_CONTEXT);
+        g->options.max_tokens = below(q, 2 * N_CONTEXT);
+    } else if (below(q, 2)) {
+        const cr_session_env *drafts[] = { NULL, NULL, &g->others, &q->env };
+        g->options.n_draft = 1 + below(q, 8);
+        g->draft = drafts[below(q, 4)];
+    }
+    LOG(q, " generate %d%s", g->options.max_tokens,
+        g->options.shift         ? " shifting"
+        : g->draft               ? " with a draft model"
+        : g->options.n_draft > 0 ? " with guesses"
+                                 : "");
+}
+
+/* The history grows by a token, from which the session may have dropped the middle before. */
+static int on_token(void *user, const cera_token_info *token)
+{
+    const generation *g = user;
+    subject *s = g->s;
+    size_t n;
+    const int32_t *history = cr_session_history(s->session, &n);
+    if ((int)n < s->n)
+        follow_shift(g->q, s, g->options.n_keep, s->n - (int)n);
+    assert_memory_equal(history, s->history, n * sizeof *history);
+    s->history[s->n++] = token->id;
+    return 0;
+}
+
+/* Whatever ends it, every token that was shown stays, but for those that could not be computed. */
+static void generate(generation *g)
+{
+    subject *s = g->s;
+    cera_sink sink = { .on_token = on_token, .user = g };
+    g->status = cr_session_generate(s->session, &g->options, g->draft, &sink, &g->summary, NULL);
+    size_t n;
+    cr_session_history(s->session, &n);
+    if (g->status != CERA_OK && (int)n < s->n)
+        s->n = (int)n;
+    assert_int_equal(n, s->n);
+}
+
+static void count_guesses(sequence *q, const generation *g)
+{
+    q->sum.n_guessed += g->summary.n_drafted;
+    q->sum.n_right += g->summary.n_accepted;
+}
+
 static cera_status do_generate(sequence *q, subject *s, int32_t *ids, int *n)
 {
-    cera_generate_options options;
-    cera_generate_options_init(&options);
-    options.max_tokens = below(q, 4) == 0 ? -1 : below(q, 80);
-    options.top_k = 1;
-    options.ignore_eos = true;
-    options.n_draft = below(q, 2) ? 1 + below(q, 8) : 0;
-    LOG(q, " generate %d", options.max_tokens);
-    cera_status status = cr_session_generate(s->session, &options, NULL, NULL, NULL, NULL);
-    size_t n_now;
-    const int32_t *history = cr_session_history(s->session, &n_now);
-    memcpy(ids, history, n_now * sizeof *ids);
-    *n = (int)n_now;
-    /* Every token that was computed stays, whatever happened to the next one. */
-    if (status != CERA_OK) {
-        memcpy(s->history, ids, n_now * sizeof *ids);
-        s->n = (int)n_now;
-        /* Tokens that guesses have made lag behind may be lost, and the logits with them. */
-        q->fail_at = 0;
-        if (n_now > 0 && !cr_session_logits(s->session))
-            assert_int_equal(cr_session_rewind(s->session, n_now, NULL), CERA_OK);
-    }
-    return status;
+    static generation g;
+    choose_generation(q, s, &g);
+    generate(&g);
+    count_guesses(q, &g);
+    /* Tokens that guesses have made lag behind may be lost, and the logits with them. */
+    q->fail_at = 0;
+    if (g.status != CERA_OK && s->n > 0 && !cr_session_logits(s->session))
+        assert_int_equal(cr_session_rewind(s->session, (size_t)s->n, NULL), CERA_OK);
+    memcpy(ids, s->history, (size_t)s->n * sizeof *ids);
+    *n = s->n;
+    return g.status;
 }
 
 /* One call that moves a session. If it fails, it has to leave the session where it was. */
 static void move(sequence *q, subject *s)
 {
     static cera_status (*const calls[])(sequence *, subject *, int32_t *, int *) = {
-        do_append, do_append, do_sync, do_sync, do_rewind, do_generate, do_generate, do_load,
+        do_append,   do_append,   do_sync, do_sync,  do_rewind,
+        do_generate, do_generate, do_load, do_shift, do_shift,
     };
     int32_t ids[N_CONTEXT];
     int n = s->n;
@@ -383,14 +604,132 @@ static void move(sequence *q, subject *s)
     q->fail_at = 0;
     LOG(q, " %s;", cera_status_name(status));
     if (status == CERA_OK) {
+        follow(s, ids, n);
         memcpy(s->history, ids, (size_t)n * sizeof *ids);
         s->n = n;
     }
 }
 
+/* ---- several sessions at once ------------------------------------------------------------ */
+
+/* What a session does while others do something, too. */
+typedef struct part {
+    pthread_t thread;
+    bool generates;
+    generation generation;
+    int32_t ids[N_CONTEXT];
+    int n; /* of the history that an append makes */
+    cera_status status;
+} part;
+
+static void *play(void *arg)
+{
+    part *p = arg;
+    subject *s = p->generation.s;
+    if (p->generates)
+        generate(&p->generation);
+    else
+        p->status = cr_session_append_ids(s->session, p->ids + s->n, (size_t)(p->n - s->n), NULL);
+    return NULL;
+}
+
+static void choose_part(sequence *q, subject *s, part *p)
+{
+    LOG(q, " %d:", number_of(q, s));
+    p->generates = s->n == N_CONTEXT || (s->n > 0 && below(q, 3) > 0);
+    choose_generation(q, s, &p->generation);
+    p->n = s->n + (p->generates ? 0 : 1 + below(q, N_CONTEXT - s->n));
+    memcpy(p->ids, s->history, (size_t)s->n * sizeof *p->ids);
+    const int32_t *text = q->texts[below(q, N_TEXTS)];
+    memcpy(p->ids + s->n, text + s->n, (size_t)(p->n - s->n) * sizeof *p->ids);
+}
+
+/* All sessions append or generate, each on a thread of its own; one of them may be cancelled. */
+static void do_together(sequence *q)
+{
+    static part parts[N_SESSIONS];
+    int n = 0;
+    LOG(q, " together");
+    for (int i = 0; i < N_SESSIONS; i++) {
+        if (q->subjects[i].session)
+            choose_part(q, &q->subjects[i], &parts[n++]);
+    }
+    LOG(q, ";");
+    const part *cancelled = below(q, 3) == 0 ? &parts[below(q, n)] : NULL;
+    for (int i = 0; i < n; i++)
+        assert_int_equal(pthread_create(&parts[i].thread, NULL, play, &parts[i]), 0);
+    if (cancelled)
+        cr_session_cancel(cancelled->generation.s->session);
+    for (int i = 0; i < n; i++)
+        pthread_join(parts[i].thread, NULL);
+    for (int i = 0; i < n; i++) {
+        part *p = &parts[i];
+        subject *s = p->generation.s;
+        cr_session_take_cancel(s->session);
+        cera_status status = p->generates ? p->generation.status : p->status;
+        assert_true(status == CERA_OK || (status == CERA_E_CANCELLED && p == cancelled));
+        if (!p->generates && status == CERA_OK) {
+            memcpy(s->history, p->ids, (size_t)p->n * sizeof *p->ids);
+            s->n = p->n;
+        }
+        if (p->generates)
+            count_guesses(q, &p->generation);
+        check(q, s);
+    }
+    q->sum.n_together += (uint64_t)n;
+}
+
+/* ---- the end of an engine ---------------------------------------------------------------- */
+
+static void close_engine(sequence *q)
+{
+    for (int i = 0; i < N_SESSIONS; i++) {
+        subject *s = &q->subjects[i];
+        cr_session_free(s->session);
+        s->session = NULL;
+        s->cells.n = 0;
+        q->sum.n_shifts += s->n_shifts;
+        s->n_shifts = 0;
+    }
+    cera_engine_stats stats;
+    cera_engine_get_stats(q->engine, &stats);
+    assert_int_equal(stats.page_bytes_used + stats.state_bytes_used, 0);
+    check_stats(q);
+    q->sum.n_reused += stats.n_tokens_reused;
+    q->sum.n_computed += stats.n_tokens_computed;
+    q->sum.n_evictions += stats.n_evictions;
+    q->sum.n_read += stats.n_blocks_read;
+    cera_engine_close(q->engine);
+}
+
+/* From some call on nothing reaches the disk, not even a removal, whatever else the sessions do; then
+ * the engine is gone, and another one finds what is there. */
+static void do_crash(sequence *q)
+{
+    static const fault_call calls[] = { FAULT_CREATE, FAULT_WRITE, FAULT_SYNC, FAULT_RENAME,
+                                        FAULT_SYNC_FOLDER };
+    LOG(q, " crash(");
+    fault_os(&q->host, FAULT_REMOVE, 1, FAULT_STICKY, EIO);
+    fault_os(&q->host, calls[below(q, CR_COUNT(calls))], 1 + (size_t)below(q, 4), FAULT_STICKY,
+             EIO);
+    for (int i = 0; i < 2; i++) {
+        subject *s = any(q, true);
+        if (s)
+            move(q, s);
+    }
+    close_engine(q);
+    for (int call = FAULT_ALLOC; call < FAULT_CALL_COUNT; call++)
+        fault_os(&q->host, (fault_call)call, 0, FAULT_NEVER, 0);
+    open_engine(q);
+    q->sum.n_crashes++;
+    LOG(q, ");");
+}
+
+/* ---- all steps --------------------------------------------------------------------------- */
+
 static void step(sequence *q)
 {
-    int what = below(q, 12);
+    int what = below(q, 14);
     subject *s = any(q, true), *free_one = any(q, false);
     if (!s || (what == 0 && free_one)) {
         s = free_one;
@@ -402,16 +741,25 @@ static void step(sequence *q)
         LOG(q, " %d: fork of %d;", number_of(q, free_one), number_of(q, s));
         memcpy(free_one->history, s->history, sizeof s->history);
         free_one->n = s->n;
+        cells_set(&free_one->cells, &s->cells);
+        free_one->n_pure = s->n_pure;
         s = free_one;
     } else if (what == 3) {
         LOG(q, " %d: free;", number_of(q, s));
         cr_session_free(s->session);
         s->session = NULL;
+        s->cells.n = 0;
         return;
     } else if (what == 4 && below(q, 2)) {
         LOG(q, " %d: reset;", number_of(q, s));
         cr_session_reset(s->session);
-        s->n = 0;
+        s->n = s->cells.n = 0;
+    } else if (what == 5) {
+        do_together(q);
+        return;
+    } else if (what == 6 && q->options.cache_dir && below(q, 2)) {
+        do_crash(q);
+        return;
     } else {
         LOG(q, " %d:", number_of(q, s));
         move(q, s);
@@ -426,17 +774,51 @@ static void end(sequence *q)
     for (int i = 0; i < N_SESSIONS; i++) {
         if (q->subjects[i].session)
             check(q, &q->subjects[i]);
-        cr_session_free(q->subjects[i].session);
     }
-    cera_engine_stats stats;
-    cera_engine_get_stats(q->engine, &stats);
-    assert_int_equal(stats.page_bytes_used + stats.state_bytes_used, 0);
-    check_stats(q);
-    cera_engine_close(q->engine);
+    close_engine(q);
     cera_engine_close(q->plain);
+    for (int i = 0; i < N_SESSIONS; i++)
+        cells_done(&q->subjects[i].cells);
+    assert_null(fault_check(&q->host));
+    fault_done(&q->host);
 }
 
 /* ---- all of them ------------------------------------------------------------------------- */
+
+static void add(totals *to, const totals *from)
+{
+    to->n_reused += from->n_reused;
+    to->n_computed += from->n_computed;
+    to->n_evictions += from->n_evictions;
+    to->n_read += from->n_read;
+    to->n_shifts += from->n_shifts;
+    to->n_guessed += from->n_guessed;
+    to->n_right += from->n_right;
+    to->n_together += from->n_together;
+    to->n_crashes += from->n_crashes;
+    to->most_off = from->most_off > to->most_off ? from->most_off : to->most_off;
+}
+
+static void tell(const totals *sum)
+{
+    const struct {
+        const char *what;
+        uint64_t n;
+    } rows[] = {
+        { "tokens reused", sum->n_reused },
+        { "tokens computed", sum->n_computed },
+        { "blocks evicted", sum->n_evictions },
+        { "blocks read from disk", sum->n_read },
+        { "shifts", sum->n_shifts },
+        { "tokens guessed", sum->n_guessed },
+        { "guesses right", sum->n_right },
+        { "calls at the same time", sum->n_together },
+        { "crashes", sum->n_crashes },
+    };
+    for (size_t i = 0; i < CR_COUNT(rows); i++)
+        print_message("%12llu %s\n", (unsigned long long)rows[i].n, rows[i].what);
+    print_message("%12.1e the most that logits were off after a shift\n", sum->most_off);
+}
 
 static void reuse_never_changes_an_answer(void **state)
 {
@@ -445,7 +827,7 @@ static void reuse_never_changes_an_answer(void **state)
     uint64_t first = one ? strtoull(one, NULL, 10) : 0;
     uint64_t n = one ? 1 : getenv("CERA_NIGHTLY") ? N_NIGHTLY : N_SEQUENCES;
     static sequence q;
-    uint64_t n_reused = 0, n_computed = 0, n_evictions = 0, n_read = 0;
+    totals sum = { 0 };
     /* A sequence with a folder runs twice: the second engine finds what the first one wrote. */
     bool again = false;
     for (uint64_t seed = first; seed < first + n; seed += !again) {
@@ -455,21 +837,15 @@ static void reuse_never_changes_an_answer(void **state)
         running_seed = seed;
         for (int i = 0; i < N_STEPS; i++)
             step(&q);
-        cera_engine_stats stats;
-        cera_engine_get_stats(q.engine, &stats);
-        n_reused += stats.n_tokens_reused;
-        n_computed += stats.n_tokens_computed;
-        n_evictions += stats.n_evictions;
-        n_read += stats.n_blocks_read;
         end(&q);
         running = NULL;
+        add(&sum, &q.sum);
     }
-    print_message("%llu sequences from seed %llu: %llu tokens reused, %llu computed, %llu blocks "
-                  "evicted, %llu read from disk\n",
-                  (unsigned long long)n, (unsigned long long)first, (unsigned long long)n_reused,
-                  (unsigned long long)n_computed, (unsigned long long)n_evictions,
-                  (unsigned long long)n_read);
-    assert_true(one || (n_reused > 0 && n_evictions > 0));
+    print_message("%llu sequences from seed %llu:\n", (unsigned long long)n,
+                  (unsigned long long)first);
+    tell(&sum);
+    assert_true(one || (sum.n_reused > 0 && sum.n_evictions > 0 && sum.n_shifts > 0));
+    assert_true(one || (sum.n_right > 0 && sum.n_together > 0));
 }
 
 int main(void)

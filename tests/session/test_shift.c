@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "support/cells.h"
 #include "support/fault_host.h"
 #include "support/state_model.h"
 
@@ -15,7 +16,6 @@
 #include "session/session_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { N_CONTEXT = 300 };
@@ -66,82 +66,11 @@ static void shift(cera_session *s, size_t n_keep, size_t n_drop)
         fail_msg("%s", err.message);
 }
 
-/* ---- the reference ----------------------------------------------------------------------- */
-
-/* Keys and values of every position in double precision, as they were computed, and where. */
-typedef struct cells {
-    int n, width; /* positions, numbers of one */
-    double *values;
-    int computed_at[4 * N_CONTEXT];
-} cells;
-
-/* Number i of a position: key or value, layer, head and element, as pages of F32 have them. */
-static float *cell_at(const cera_session *s, int position, int i)
-{
-    const cr_graph *graph = s->core->env.pages->graph;
-    float *page = s->core->now.pages[0][position / CR_PAGE]->data;
-    const cr_cache *cache = graph->caches;
-    int each = 2 * cache->n_head_kv * cache->head_dim; /* of a layer; all are alike */
-    int layer = i / each, row = i % each / cache->head_dim, element = i % cache->head_dim;
-    return page + graph->caches[layer].offset +
-           (row * CR_PAGE + position % CR_PAGE) * cache->head_dim + element;
-}
-
-static void read_cells(cells *c, const cera_session *s, int from, int to)
-{
-    for (int p = from; p < to; p++) {
-        for (int i = 0; i < c->width; i++)
-            c->values[p * c->width + i] = (double)*cell_at(s, p, i);
-        c->computed_at[p] = p;
-    }
-    c->n = to;
-}
-
-static void drop_cells(cells *c, int n_keep, int n_drop)
-{
-    int n = c->n - n_keep - n_drop;
-    memmove(c->values + n_keep * c->width, c->values + (n_keep + n_drop) * c->width,
-            (size_t)(n * c->width) * sizeof *c->values);
-    memmove(c->computed_at + n_keep, c->computed_at + n_keep + n_drop,
-            (size_t)n * sizeof *c->computed_at);
-    c->n -= n_drop;
-}
-
-/* Writes the cells into a session that is at the same position, each key turned by hand. */
-static void write_cells(const cells *c, const cera_session *s)
-{
-    const cr_graph *graph = s->core->env.pages->graph;
-    const cr_rope *rope = &graph->ropes[0];
-    int dim = graph->caches[0].head_dim, rows = 2 * graph->caches[0].n_head_kv;
-    for (int p = 0; p < c->n; p++) {
-        for (int i = 0; i < c->width; i++) {
-            const double *cell = c->values + p * c->width;
-            int element = i % dim;
-            bool is_key = i / dim % rows < rows / 2;
-            double value = cell[i];
-            if (is_key && element < rope->n_dims) {
-                bool pairs = rope->style == CR_ROPE_PAIRS;
-                int half = rope->n_dims / 2, pair = pairs ? element / 2 : element % half;
-                bool is_first = pairs ? element % 2 == 0 : element < half;
-                int other = pairs ? (is_first ? i + 1 : i - 1) : (is_first ? i + half : i - half);
-                double angle = (p - c->computed_at[p]) * (double)rope->freq[pair];
-                value = is_first ? cell[i] * cos(angle) - cell[other] * sin(angle)
-                                 : cell[i] * cos(angle) + cell[other] * sin(angle);
-            }
-            *cell_at(s, p, i) = (float)value;
-        }
-    }
-}
+/* ---- what is computed --------------------------------------------------------------------- */
 
 static double distance(const cera_session *a, const cera_session *b)
 {
-    const float *x = cera_session_logits(a), *y = cera_session_logits(b);
-    double most = 0;
-    for (int i = 0; i < TOY_N_VOCAB; i++) { /* fmax crashes gcc 12 for ARM here */
-        double off = fabs((double)x[i] - (double)y[i]);
-        most = off > most ? off : most;
-    }
-    return most;
+    return cells_distance(cera_session_logits(a), cera_session_logits(b), TOY_N_VOCAB);
 }
 
 /* Three shifts with tokens between them, none of which begins or ends with a page. */
@@ -153,15 +82,14 @@ static void keys_are_turned_from_where_they_were_computed(void **state)
         fixture x;
         begin(&x, archs[a], CERA_KV_F32);
         cera_session *s = append(&x, 290);
-        const cr_graph *graph = s->core->env.pages->graph;
-        cells c = { .width = (int)(graph->groups[0].page_elements / CR_PAGE) };
-        c.values = malloc(4 * N_CONTEXT * (size_t)c.width * sizeof *c.values);
-        read_cells(&c, s, 0, 290);
+        cells c;
+        cells_init(&c, s->core->env.pages->graph, N_CONTEXT);
+        cells_read(&c, s->core, 0, 290);
         double most = 0;
         for (int round = 0; round < 3; round++) {
             int n_keep = 5 + 30 * round, n_drop = 101 - 13 * round;
             shift(s, (size_t)n_keep, (size_t)n_drop);
-            drop_cells(&c, n_keep, n_drop);
+            cells_drop(&c, n_keep, n_drop);
             size_t n;
             const int32_t *history = cera_session_history(s, &n);
             assert_int_equal(n, c.n);
@@ -172,18 +100,18 @@ static void keys_are_turned_from_where_they_were_computed(void **state)
             cera_session r = { .engine = x.engine };
             assert_int_equal(cr_session_new(&env, 0, &r.core, NULL), CERA_OK);
             assert_int_equal(cr_session_append_ids(r.core, history, n, NULL), CERA_OK);
-            write_cells(&c, &r);
+            cells_write(&c, r.core);
             int from = (int)n;
             assert_int_equal(cr_session_append_ids(r.core, x.ids + 30, 60, NULL), CERA_OK);
             assert_int_equal(cera_session_append_ids(s, x.ids + 30, 60, NULL), CERA_OK);
             most = fmax(most, distance(s, &r));
             cr_session_free(r.core);
-            read_cells(&c, s, from, from + 60);
+            cells_read(&c, s->core, from, from + 60);
         }
         print_message("%s: %.1e\n", archs[a], most);
         assert_true(most < 1e-3);
         assert_true(most > 0); /* it is another computation */
-        free(c.values);
+        cells_done(&c);
         cera_session_free(s);
         end(&x);
     }
