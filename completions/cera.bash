@@ -37,7 +37,7 @@ _cera()
         perplexity) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --context-size --chunks --threads --ubatch-size --kv-type --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         grammar) words=" --model --seed --samples --grammar --grammar-file --json-schema --json-schema-file --schema-lenient --schema-any-order --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         cpu) words=" --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
-        bench) words=" --model --no-mmap --n-prompt --n-gen --n-depth --repetitions --warmup --no-warmup --roofline --prompt-text --threads --context-size --ubatch-size --kv-type --output --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        bench) words=" --model --no-mmap --n-prompt --n-gen --n-depth --parallel --repetitions --warmup --no-warmup --roofline --prompt-text --threads --context-size --ubatch-size --kv-type --output --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         quantize) words=" --output-tensor-type --token-embedding-type --leave-output-tensor --pure --allow-requantize --threads --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         convert) words=" --pre --threads --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         completion) words="bash zsh fish --format --help --version --verbose --quiet --color --progress --log-file" ;;

@@ -41,6 +41,7 @@ complete -c cera -n '__fish_seen_subcommand_from run tokenize logits embed' -l n
 complete -c cera -n '__fish_seen_subcommand_from bench' -s p -l n-prompt -x -d 'lengths of prompts, in tokens; 0: no such test (default 512)'
 complete -c cera -n '__fish_seen_subcommand_from bench' -s n -l n-gen -x -d 'numbers of tokens to generate; 0: no such test (default 128)'
 complete -c cera -n '__fish_seen_subcommand_from bench' -s d -l n-depth -x -d 'tokens that are in the context before the test, not timed (default 0)'
+complete -c cera -n '__fish_seen_subcommand_from bench' -l parallel -x -d 'sessions that do the same at the same time, up to 256 (default 1)'
 complete -c cera -n '__fish_seen_subcommand_from bench' -s r -l repetitions -x -d 'runs of each test (default 5)'
 complete -c cera -n '__fish_seen_subcommand_from bench' -l warmup -x -d 'runs before them that do not count (default 1)'
 complete -c cera -n '__fish_seen_subcommand_from bench' -l no-warmup -d 'no such runs'

@@ -429,6 +429,7 @@ _cera() {
                 '--n-gen[numbers of tokens to generate; 0\: no such test (default 128)]:LIST:' \
                 '-d[tokens that are in the context before the test, not timed (default 0)]:LIST:' \
                 '--n-depth[tokens that are in the context before the test, not timed (default 0)]:LIST:' \
+                '--parallel[sessions that do the same at the same time, up to 256 (default 1)]:LIST:' \
                 '-r[runs of each test (default 5)]:N:' \
                 '--repetitions[runs of each test (default 5)]:N:' \
                 '--warmup[runs before them that do not count (default 1)]:N:' \

@@ -73,11 +73,13 @@ static series series_of_ns(const uint64_t *ns, size_t n)
     return s;
 }
 
-static series series_of_speed(const uint64_t *ns, size_t n, int n_tokens)
+/* Of all sessions together. */
+static series speed_of(const bench_test *test, const bench_samples *samples)
 {
-    series s = series_new(n);
-    for (size_t i = 0; i < n; i++)
-        s.values[i] = (double)n_tokens * 1e9 / (double)(ns[i] > 0 ? ns[i] : 1);
+    double n_tokens = (double)test->n_parallel * (test->n_prompt + test->n_gen);
+    series s = series_new((size_t)samples->n_runs);
+    for (size_t i = 0; i < s.n; i++)
+        s.values[i] = n_tokens * 1e9 / (double)(samples->run_ns[i] > 0 ? samples->run_ns[i] : 1);
     series_finish(&s);
     return s;
 }
@@ -91,7 +93,7 @@ static void series_done(series *s)
 /* ---- roofline ---------------------------------------------------------------------------- */
 
 /* What bounds a test, the machine's rate of it, and how much of that the test has reached. Only
- * weights are counted, not attention. */
+ * weights are counted, not attention; they are read once for the tokens of all sessions. */
 typedef struct bound {
     const char *name, *unit;
     double rate, share;
@@ -109,6 +111,7 @@ static bound bound_of(const bench_setup *setup, const bench_test *test,
                         (double)r->token_bytes * test->n_gen / seconds / r->read_rate };
     double macs =
         (double)(r->token_macs - r->result_macs) * test->n_prompt + (double)r->result_macs;
+    macs *= test->n_parallel;
     return (bound){ "multiply", "GMAC/s", r->multiply_rate, macs / seconds / r->multiply_rate };
 }
 
@@ -164,9 +167,8 @@ static json_t *row_to_json(const bench_report *report, const cera_engine_info *i
 
     size_t n = (size_t)samples->n_runs;
     series ns = series_of_ns(samples->run_ns, n);
-    series ts =
-        series_of_speed(samples->run_ns, n, test->n_prompt > 0 ? test->n_prompt : test->n_gen);
-    series ttft = series_of_ns(samples->ttft_ns, n);
+    series ts = speed_of(test, samples);
+    series ttft = series_of_ns(samples->ttft_ns, samples->n_ttft);
     series itl = series_of_ns(samples->itl_ns, samples->n_itl);
     json_t *list_ns = json_array(), *list_ts = json_array();
     for (size_t i = 0; i < n; i++) {
@@ -174,12 +176,13 @@ static json_t *row_to_json(const bench_report *report, const cera_engine_info *i
         json_array_append_new(list_ts, json_real(ts.values[i]));
     }
     json_t *measured = json_pack(
-        "{s:i, s:i, s:i, s:s, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:o}", "n_prompt",
-        test->n_prompt, "n_gen", test->n_gen, "n_depth", test->n_depth, "test_time",
-        samples->test_time, "avg_ns", whole(ns.mean), "stddev_ns", whole(ns.deviation), "avg_ts",
-        ts.mean, "stddev_ts", ts.deviation, "p10_ts", quantile(ts.sorted, n, 0.1), "p50_ts",
-        quantile(ts.sorted, n, 0.5), "p90_ts", quantile(ts.sorted, n, 0.9), "ttft_ns",
-        quantiles(&ttft), "itl_ns", quantiles(&itl), "samples_ns", list_ns, "samples_ts", list_ts);
+        "{s:i, s:i, s:i, s:i, s:s, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:o}",
+        "n_prompt", test->n_prompt, "n_gen", test->n_gen, "n_depth", test->n_depth, "n_parallel",
+        test->n_parallel, "test_time", samples->test_time, "avg_ns", whole(ns.mean), "stddev_ns",
+        whole(ns.deviation), "avg_ts", ts.mean, "stddev_ts", ts.deviation, "p10_ts",
+        quantile(ts.sorted, n, 0.1), "p50_ts", quantile(ts.sorted, n, 0.5), "p90_ts",
+        quantile(ts.sorted, n, 0.9), "ttft_ns", quantiles(&ttft), "itl_ns", quantiles(&itl),
+        "samples_ns", list_ns, "samples_ts", list_ts);
     if (measured == NULL || json_object_update(row, measured) != 0)
         bytes_no_memory();
     json_decref(measured);
@@ -262,6 +265,7 @@ enum { COLUMN_MODEL, COLUMN_SIZE, COLUMN_PARAMS, COLUMN_BACKEND, COLUMN_THREADS,
 enum {
     COLUMN_TYPE_K = COLUMN_UBATCH + 1,
     COLUMN_TYPE_V,
+    COLUMN_PARALLEL,
     COLUMN_TEST,
     COLUMN_SPEED,
     COLUMN_BOUND,
@@ -274,12 +278,12 @@ static const struct {
     int width;
     bool right;
 } columns[N_COLUMNS] = {
-    [COLUMN_MODEL] = { "model", 30, false },       [COLUMN_SIZE] = { "size", 10, true },
-    [COLUMN_PARAMS] = { "params", 10, true },      [COLUMN_BACKEND] = { "backend", 10, false },
-    [COLUMN_THREADS] = { "threads", 7, true },     [COLUMN_UBATCH] = { "n_ubatch", 8, true },
-    [COLUMN_TYPE_K] = { "type_k", 6, true },       [COLUMN_TYPE_V] = { "type_v", 6, true },
-    [COLUMN_TEST] = { "test", 15, true },          [COLUMN_SPEED] = { "t/s", 20, true },
-    [COLUMN_BOUND] = { "of the bound", 20, true },
+    [COLUMN_MODEL] = { "model", 30, false },        [COLUMN_SIZE] = { "size", 10, true },
+    [COLUMN_PARAMS] = { "params", 10, true },       [COLUMN_BACKEND] = { "backend", 10, false },
+    [COLUMN_THREADS] = { "threads", 7, true },      [COLUMN_UBATCH] = { "n_ubatch", 8, true },
+    [COLUMN_TYPE_K] = { "type_k", 6, true },        [COLUMN_TYPE_V] = { "type_v", 6, true },
+    [COLUMN_PARALLEL] = { "n_parallel", 10, true }, [COLUMN_TEST] = { "test", 15, true },
+    [COLUMN_SPEED] = { "t/s", 20, true },           [COLUMN_BOUND] = { "of the bound", 20, true },
 };
 
 static bool column_is_shown(const bench_setup *setup, int column)
@@ -288,6 +292,8 @@ static bool column_is_shown(const bench_setup *setup, int column)
         return setup->chunk_size != DEFAULT_CHUNK;
     if (column == COLUMN_TYPE_K || column == COLUMN_TYPE_V)
         return strcmp(setup->kv_type, "f16") != 0;
+    if (column == COLUMN_PARALLEL)
+        return setup->is_parallel;
     if (column == COLUMN_BOUND)
         return setup->has_roofline;
     return true;
@@ -344,9 +350,9 @@ static bool print_md_row(const bench_setup *setup, const cera_engine_info *info,
     snprintf(cells[COLUMN_UBATCH], ROOM, "%d", setup->chunk_size);
     snprintf(cells[COLUMN_TYPE_K], ROOM, "f32");
     snprintf(cells[COLUMN_TYPE_V], ROOM, "f32");
+    snprintf(cells[COLUMN_PARALLEL], ROOM, "%d", test->n_parallel);
     bench_test_name(test, cells[COLUMN_TEST]);
-    series ts = series_of_speed(samples->run_ns, (size_t)samples->n_runs,
-                                test->n_prompt > 0 ? test->n_prompt : test->n_gen);
+    series ts = speed_of(test, samples);
     snprintf(cells[COLUMN_SPEED], ROOM, "%.2f \u00b1 %.2f", ts.mean, ts.deviation);
     series_done(&ts);
     if (setup->has_roofline) {

@@ -13,7 +13,8 @@ typedef enum bench_format { BENCH_MD, BENCH_CSV, BENCH_JSON, BENCH_JSONL } bench
 /* What is measured: a prompt of n_prompt tokens, or the generation of n_gen, the other is 0. */
 typedef struct bench_test {
     int n_prompt, n_gen;
-    int n_depth; /* tokens that are in the context before, not timed */
+    int n_depth;    /* tokens that are in the context before, not timed */
+    int n_parallel; /* sessions that do this at the same time */
 } bench_test;
 
 /* "pp512", "tg128 @ d512". */
@@ -24,9 +25,9 @@ typedef struct bench_samples {
     char test_time[32]; /* when the test began, ISO 8601, UTC */
     int n_runs;
     uint64_t *run_ns;  /* [n_runs] */
-    uint64_t *ttft_ns; /* [n_runs] from the beginning of a run to its first token */
-    uint64_t *itl_ns;  /* [n_itl] from a token to the next, of all runs */
-    size_t n_itl;
+    uint64_t *ttft_ns; /* [n_ttft] from the beginning of a run to each session's first token */
+    uint64_t *itl_ns;  /* [n_itl] from a token to the next of its session, of all runs */
+    size_t n_ttft, n_itl;
 } bench_samples;
 
 /* What the rows say about the model and how it runs. */
@@ -34,6 +35,7 @@ typedef struct bench_setup {
     const char *path, *cpu_name;
     int chunk_size;
     const char *kv_type; /* "f16" */
+    bool is_parallel;    /* in some test there are several sessions */
     bool has_roofline;
     cera_roofline roofline; /* of the engine that runs now */
 } bench_setup;

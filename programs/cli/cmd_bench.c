@@ -1,14 +1,16 @@
 /* bench: how fast a model runs here.
  *
- *     for each number of threads: an engine, a session
- *         for each depth, then each prompt length, then each length of generation: a test
+ *     for each number of threads: an engine, its sessions
+ *         for each number of sessions, each depth, then each prompt length, then each length of
+ *         generation: a test
  *             warm-up runs, then the runs that count; reset, fill to the depth, measure
  *
  * A prompt test times one append of n tokens. A generation test times n tokens, the first of which
- * needs an append of one: n forward passes and n choices of the largest logit. */
+ * needs an append of one: n forward passes and n choices of the largest logit. With several sessions
+ * each does so on a thread of its own (bench_run.h). */
 #define _DEFAULT_SOURCE
 #include "cera.h"
-#include "cli/bench_report.h"
+#include "cli/bench_run.h"
 #include "cli/cli.h"
 #include "cli/inputs.h"
 #include "cli/interrupt.h"
@@ -26,6 +28,8 @@
 
 /* Tokens of a warm-up run of a generation: enough to touch all weights and to wake the threads. */
 enum { WARMUP_TOKENS = 8 };
+/* Sessions that an engine computes in one step unless it is told otherwise, and at most. */
+enum { USUAL_BATCH = 16, MOST_PARALLEL = 256 };
 static const double BUSY_SHARE = 0.1;
 
 typedef struct int_list {
@@ -36,21 +40,19 @@ typedef struct int_list {
 typedef struct bench {
     const cli_args *args;
     const char *path;
-    int_list threads, prompts, generations, depths;
+    int_list threads, prompts, generations, depths, parallels;
     int n_runs, n_warmups;
     prompt text; /* of --prompt-text */
-    cera_host host;
     bench_report report;
     progress bar;
     size_t done, total; /* tokens, for the bar */
 
     cera_engine *engine;
     cera_engine_info info;
-    cera_session *session;
-    int32_t *ids; /* [n_ids] room for the longest input */
-    size_t n_ids;
+    int n_lanes;             /* the most sessions of a test */
+    cera_session **sessions; /* [n_lanes] those of the lanes, for who cancels them */
+    bench_crew crew;
     uint64_t random;
-    int32_t chosen; /* stored, so that the search is not left out */
 } bench;
 
 /* ---- command line ------------------------------------------------------------------------ */
@@ -125,8 +127,12 @@ static int read_command_line(bench *b)
         code = read_list(args, OPT_N_DEPTH, 0, INT32_MAX, &b->depths);
     if (code == EXIT_OK)
         code = read_list(args, OPT_BENCH_THREADS, 0, 256, &b->threads);
+    if (code == EXIT_OK)
+        code = read_list(args, OPT_PARALLEL, 1, MOST_PARALLEL, &b->parallels);
     if (code != EXIT_OK)
         return code;
+    for (size_t i = 0; i < b->parallels.n; i++)
+        b->n_lanes = b->parallels.values[i] > b->n_lanes ? b->parallels.values[i] : b->n_lanes;
     b->n_runs = is_set(args, OPT_REPETITIONS) ? (int)values[OPT_REPETITIONS].integer : 5;
     b->n_warmups = is_set(args, OPT_WARMUP) ? (int)values[OPT_WARMUP].integer : 1;
     if (is_set(args, OPT_NO_WARMUP))
@@ -136,6 +142,7 @@ static int read_command_line(bench *b)
         .path = b->path,
         .chunk_size = (int)(is_set(args, OPT_UBATCH_SIZE) ? values[OPT_UBATCH_SIZE].integer : 512),
         .kv_type = model_kv_name(model_kv_type(args)),
+        .is_parallel = b->n_lanes > 1,
         .has_roofline = is_set(args, OPT_ROOFLINE),
     };
     if (b->report.setup.chunk_size == 0)
@@ -148,13 +155,17 @@ static int read_command_line(bench *b)
 /* Test i of those that run on one engine; false when there are no more. Lengths of 0 are no tests. */
 static bool get_test(const bench *b, size_t i, bench_test *out)
 {
-    for (size_t d = 0; d < b->depths.n; d++) {
+    for (size_t at = 0; at < b->parallels.n * b->depths.n; at++) {
+        int n_parallel = b->parallels.values[at / b->depths.n];
         for (size_t k = 0; k < b->prompts.n + b->generations.n; k++) {
             bool is_prompt = k < b->prompts.n;
             int n = is_prompt ? b->prompts.values[k] : b->generations.values[k - b->prompts.n];
-            if (n == 0 || i-- > 0)
+            if (n == 0 || n_parallel == 0 || i-- > 0)
                 continue;
-            *out = (bench_test){ .n_depth = b->depths.values[d] };
+            *out = (bench_test){
+                .n_depth = b->depths.values[at % b->depths.n],
+                .n_parallel = n_parallel,
+            };
             *(is_prompt ? &out->n_prompt : &out->n_gen) = n;
             return true;
         }
@@ -162,10 +173,16 @@ static bool get_test(const bench *b, size_t i, bench_test *out)
     return false;
 }
 
-/* Positions that a test takes: a generation begins with a token that is given. */
+/* Positions that a session of a test takes: a generation begins with a token that is given. */
 static int64_t positions(const bench_test *test)
 {
     return (int64_t)test->n_depth + test->n_prompt + test->n_gen + (test->n_gen > 0);
+}
+
+/* Tokens of all its sessions. */
+static size_t work_of(const bench_test *test)
+{
+    return (size_t)positions(test) * (size_t)test->n_parallel;
 }
 
 /* Finds the largest context that is needed and counts the work; says so when there is none. */
@@ -175,11 +192,11 @@ static int survey(bench *b, int64_t *need)
     *need = 0;
     for (size_t i = 0; get_test(b, i, &test); i++) {
         *need = positions(&test) > *need ? positions(&test) : *need;
-        b->total += (size_t)positions(&test) * (size_t)b->n_runs * b->threads.n;
+        b->total += work_of(&test) * (size_t)b->n_runs * b->threads.n;
     }
     if (*need == 0)
         return report_error(EXIT_USAGE, "there is nothing to measure",
-                            "all of --n-prompt and --n-gen are 0",
+                            "all of --n-prompt and --n-gen, or of --parallel, are 0",
                             command_table[CMD_BENCH].example);
     return EXIT_OK;
 }
@@ -209,18 +226,18 @@ static uint64_t next_random(bench *b)
 
 /* Fills ids[0, n): the given text, over and over, or random tokens. These differ from run to run,
  * so that nothing that was remembered of the last one could help. */
-static void fill_ids(bench *b, size_t n)
+static void fill_ids(bench *b, int32_t *ids, size_t n)
 {
     const cera_vocab *vocab = cera_engine_vocab(b->engine);
     for (size_t i = 0; i < n; i++) {
         if (b->text.n_ids > 0) {
-            b->ids[i] = b->text.ids[i % b->text.n_ids];
+            ids[i] = b->text.ids[i % b->text.n_ids];
             continue;
         }
         /* Control tokens are rare in a text. A few attempts suffice but in a strange vocabulary. */
         for (int attempt = 0; attempt < 16; attempt++) {
-            b->ids[i] = (int32_t)(next_random(b) % (uint64_t)b->info.n_vocab);
-            if (!cera_vocab_is_control(vocab, b->ids[i]))
+            ids[i] = (int32_t)(next_random(b) % (uint64_t)b->info.n_vocab);
+            if (!cera_vocab_is_control(vocab, ids[i]))
                 break;
         }
     }
@@ -242,114 +259,37 @@ static int read_prompt_text(bench *b)
 
 /* ---- one run ----------------------------------------------------------------------------- */
 
-static uint64_t now_ns(const bench *b)
-{
-    return b->host.os.clock_ns(b->host.os.ctx);
-}
-
 static void advance(bench *b, size_t n)
 {
     b->done += n;
     progress_set(&b->bar, b->done, b->total);
 }
 
-/* The choice of a token from the logits of a prompt, which is part of the time to the first one. */
-static int32_t best_id(const bench *b)
+/* Adds the times of a run to the samples. */
+static void note_times(const bench *b, const bench_test *test, uint64_t start_ns,
+                       bench_samples *samples)
 {
-    const float *logits = cera_session_logits(b->session);
-    int32_t best = 0;
-    for (int32_t i = 1; i < b->info.n_vocab; i++) {
-        if (logits[i] > logits[best])
-            best = i;
+    uint64_t end_ns = start_ns;
+    for (int i = 0; i < test->n_parallel; i++) {
+        const bench_lane *lane = &b->crew.lanes[i];
+        end_ns = lane->end_ns > end_ns ? lane->end_ns : end_ns;
+        samples->ttft_ns[samples->n_ttft++] = lane->at_ns[0] - start_ns;
+        for (int k = 1; k < test->n_gen; k++)
+            samples->itl_ns[samples->n_itl++] = lane->at_ns[k] - lane->at_ns[k - 1];
     }
-    return best;
+    samples->run_ns[samples->n_runs++] = end_ns - start_ns;
 }
 
-/* When each token arrived. */
-typedef struct marks {
-    const bench *bench;
-    uint64_t *at; /* [n] */
-    size_t n;
-} marks;
-
-static int mark_token(void *user, const cera_token_info *token)
-{
-    (void)token;
-    marks *m = user;
-    m->at[m->n++] = now_ns(m->bench);
-    return 0;
-}
-
-static cera_status run_prompt(bench *b, int n, uint64_t *run_ns, uint64_t *ttft_ns, cera_error *err)
-{
-    const int32_t *ids = b->ids + cera_session_position(b->session);
-    uint64_t start = now_ns(b);
-    cera_status status = cera_session_append_ids(b->session, ids, (size_t)n, err);
-    *run_ns = now_ns(b) - start;
-    if (status == CERA_OK)
-        b->chosen = best_id(b);
-    *ttft_ns = now_ns(b) - start;
-    return status;
-}
-
-/* Gives the time of the first token and, in itl_ns[0, n - 1) unless it is NULL, of the others. */
-static cera_status run_generation(bench *b, int n, uint64_t *run_ns, uint64_t *ttft_ns,
-                                  uint64_t *itl_ns, cera_error *err)
-{
-    cera_generate_options options;
-    cera_generate_options_init(&options);
-    options.max_tokens = n;
-    options.temperature = 0.0f;
-    options.ignore_eos = true;
-    marks m = { .bench = b, .at = bytes_alloc((size_t)n, sizeof(uint64_t)) };
-    cera_sink sink = { .on_token = mark_token, .user = &m };
-    cera_summary summary = { .finish = CERA_FINISH_LENGTH };
-
-    const int32_t *ids = b->ids + cera_session_position(b->session);
-    uint64_t start = now_ns(b);
-    cera_status status = cera_session_append_ids(b->session, ids, 1, err);
-    if (status == CERA_OK)
-        status = cera_session_generate(b->session, &options, &sink, &summary, err);
-    if (status == CERA_OK && summary.finish == CERA_FINISH_CANCELLED)
-        status = CERA_E_CANCELLED;
-    if (status == CERA_OK) {
-        /* Up to the last token, not to the end of the call, which computes one step more. */
-        *run_ns = m.at[m.n - 1] - start;
-        *ttft_ns = m.at[0] - start;
-        for (size_t i = 1; i < m.n && itl_ns != NULL; i++)
-            itl_ns[i - 1] = m.at[i] - m.at[i - 1];
-    }
-    free(m.at);
-    return status;
-}
-
-/* Runs a test from an empty session, and adds its times to the samples unless they are NULL. */
+/* Runs a test, and adds its times to the samples unless they are NULL. */
 static cera_status run_once(bench *b, const bench_test *test, bench_samples *samples,
                             cera_error *err)
 {
-    size_t depth = (size_t)test->n_depth;
-    uint64_t run_ns, ttft_ns;
-    fill_ids(b, (size_t)positions(test));
-    cera_session_reset(b->session);
-    /* A signal between two runs has asked for a cancel that the reset has cleared. */
-    if (interrupt_exit_code() != 0)
-        return CERA_E_CANCELLED;
-    if (depth > 0) {
-        cera_status status = cera_session_append_ids(b->session, b->ids, depth, err);
-        if (status != CERA_OK)
-            return status;
-    }
-    cera_status status;
-    if (test->n_prompt > 0)
-        status = run_prompt(b, test->n_prompt, &run_ns, &ttft_ns, err);
-    else
-        status = run_generation(b, test->n_gen, &run_ns, &ttft_ns,
-                                samples != NULL ? samples->itl_ns + samples->n_itl : NULL, err);
-    if (status == CERA_OK && samples != NULL) {
-        samples->run_ns[samples->n_runs] = run_ns;
-        samples->ttft_ns[samples->n_runs++] = ttft_ns;
-        samples->n_itl += test->n_gen > 0 ? (size_t)test->n_gen - 1 : 0;
-    }
+    for (int i = 0; i < test->n_parallel; i++)
+        fill_ids(b, b->crew.lanes[i].ids, (size_t)positions(test));
+    uint64_t start_ns;
+    cera_status status = bench_run(&b->crew, test, &start_ns, err);
+    if (status == CERA_OK && samples != NULL)
+        note_times(b, test, start_ns, samples);
     return status;
 }
 
@@ -369,11 +309,11 @@ static int run_test(bench *b, const bench_test *test)
     bench_test warm = *test;
     warm.n_depth = 0;
     warm.n_gen = test->n_gen < WARMUP_TOKENS ? test->n_gen : WARMUP_TOKENS;
-    size_t n_runs = (size_t)b->n_runs;
+    size_t n_runs = (size_t)b->n_runs, n_lanes = (size_t)test->n_parallel;
     bench_samples samples = {
         .run_ns = bytes_alloc(n_runs, sizeof(uint64_t)),
-        .ttft_ns = bytes_alloc(n_runs, sizeof(uint64_t)),
-        .itl_ns = bytes_alloc(n_runs * (size_t)test->n_gen + 1, sizeof(uint64_t)),
+        .ttft_ns = bytes_alloc(n_runs * n_lanes, sizeof(uint64_t)),
+        .itl_ns = bytes_alloc(n_runs * n_lanes * (size_t)test->n_gen + 1, sizeof(uint64_t)),
     };
     cera_error err;
     cera_status status = CERA_OK;
@@ -388,10 +328,11 @@ static int run_test(bench *b, const bench_test *test)
         status = run_once(b, test, &samples, &err);
         if (status != CERA_OK)
             break;
-        advance(b, (size_t)positions(test));
+        advance(b, work_of(test));
         report_note(1, "%s, %d threads, run %d of %d: %.2f t/s", name, b->info.n_threads, i + 1,
                     b->n_runs,
-                    (double)(test->n_prompt + test->n_gen) * 1e9 / (double)samples.run_ns[i]);
+                    (double)test->n_parallel * (test->n_prompt + test->n_gen) * 1e9 /
+                        (double)samples.run_ns[i]);
     }
     int code = EXIT_OK;
     progress_end(&b->bar);
@@ -411,11 +352,13 @@ static int open_engine(bench *b, int n_threads, int context_size)
     cli_args args = *b->args;
     args.option[OPT_THREADS].integer = n_threads;
     args.option[OPT_CONTEXT_SIZE].integer = context_size;
+    args.option[OPT_PARALLEL].integer = b->n_lanes > USUAL_BATCH ? b->n_lanes : 0;
     cera_engine_close(b->engine);
     b->engine = NULL;
     int code = model_open_engine(&args, b->path, &b->engine);
     if (code == EXIT_OK)
         cera_engine_get_info(b->engine, &b->info);
+    b->crew.n_vocab = b->info.n_vocab;
     return code;
 }
 
@@ -426,16 +369,22 @@ static int run_tests(bench *b)
     bench_setup *setup = &b->report.setup;
     if (setup->has_roofline && cera_engine_roofline(b->engine, &setup->roofline, &err) != CERA_OK)
         return report_failure(WHILE_RUNNING, "cannot measure the machine", &err);
-    if (cera_session_new(b->engine, NULL, &b->session, &err) != CERA_OK)
-        return report_failure(WHILE_RUNNING, "cannot start a session", &err);
-    interrupt_watch(b->session);
     int code = EXIT_OK;
+    for (int i = 0; i < b->n_lanes && code == EXIT_OK; i++) {
+        if (cera_session_new(b->engine, NULL, &b->sessions[i], &err) != CERA_OK)
+            code = report_failure(WHILE_RUNNING, "cannot start a session", &err);
+        b->crew.lanes[i].session = b->sessions[i];
+    }
+    if (code == EXIT_OK)
+        interrupt_watch_all(b->sessions, (size_t)b->n_lanes);
     bench_test test;
     for (size_t i = 0; code == EXIT_OK && get_test(b, i, &test); i++)
         code = run_test(b, &test);
     interrupt_watch(NULL);
-    cera_session_free(b->session);
-    b->session = NULL;
+    for (int i = 0; i < b->n_lanes; i++) {
+        cera_session_free(b->sessions[i]);
+        b->sessions[i] = NULL;
+    }
     return code;
 }
 
@@ -452,6 +401,29 @@ static void warn_if_busy(void)
                  busy * 100.0 / n_cpus, n_cpus);
     report_warning(text.data);
     bytes_done(&text);
+}
+
+static void make_lanes(bench *b, size_t n_positions)
+{
+    b->sessions = bytes_alloc((size_t)b->n_lanes, sizeof(cera_session *));
+    b->crew.lanes = bytes_alloc((size_t)b->n_lanes, sizeof(bench_lane));
+    for (int i = 0; i < b->n_lanes; i++) {
+        b->sessions[i] = NULL;
+        b->crew.lanes[i] = (bench_lane){
+            .ids = bytes_alloc(n_positions, sizeof(int32_t)),
+            .at_ns = bytes_alloc(n_positions, sizeof(uint64_t)),
+        };
+    }
+}
+
+static void free_lanes(bench *b)
+{
+    for (int i = 0; i < b->n_lanes && b->crew.lanes != NULL; i++) {
+        free(b->crew.lanes[i].ids);
+        free(b->crew.lanes[i].at_ns);
+    }
+    free(b->crew.lanes);
+    free(b->sessions);
 }
 
 static int measure(bench *b)
@@ -472,8 +444,7 @@ static int measure(bench *b)
             return does_not_fit(need, &b->info);
         context_size = (int)need;
     }
-    b->n_ids = (size_t)need;
-    b->ids = bytes_alloc(b->n_ids, sizeof(int32_t));
+    make_lanes(b, (size_t)need);
 
     warn_if_busy();
     progress_start(&b->bar, b->args, "bench");
@@ -491,7 +462,7 @@ int command_BENCH(const cli_args *args)
 {
     bench b = { .args = args };
     char cpu_name[256];
-    cera_host_init(&b.host);
+    cera_host_init(&b.crew.host);
     int code = read_command_line(&b);
     if (code == EXIT_OK) {
         machine_cpu_name(cpu_name, sizeof(cpu_name));
@@ -505,7 +476,8 @@ int command_BENCH(const cli_args *args)
     }
     cera_engine_close(b.engine);
     prompt_done(&b.text);
-    free(b.ids);
+    free_lanes(&b);
+    free(b.parallels.values);
     free(b.threads.values);
     free(b.prompts.values);
     free(b.generations.values);

@@ -113,6 +113,7 @@ static int open_engine(const cli_args *args, const char *path, bool reuse, cera_
         int64_t size = args->option[OPT_UBATCH_SIZE].integer;
         options.chunk_size = size == 0 ? (int)option_table[OPT_UBATCH_SIZE].max : (int)size;
     }
+    options.max_batch = (int)args->option[OPT_PARALLEL].integer;
     options.kv_type = model_kv_type(args);
     /* Most commands compute a prompt once, or measure how long that takes. */
     if (!is_set(args, OPT_NO_CACHE))

@@ -7,10 +7,10 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <unistd.h>
 
-static _Atomic(cera_session *) watched;
+static cera_session *const *watched; /* [n_watched] */
+static atomic_size_t n_watched;
 static volatile sig_atomic_t caught, held;
 
 static void on_signal(int signal_number)
@@ -20,11 +20,12 @@ static void on_signal(int signal_number)
         caught = signal_number;
         return;
     }
-    cera_session *session = atomic_load(&watched);
-    if (session == NULL || caught != 0)
+    size_t n = atomic_load(&n_watched);
+    if (n == 0 || caught != 0)
         _exit(128 + signal_number);
     caught = signal_number;
-    cera_session_cancel(session);
+    for (size_t i = 0; i < n; i++)
+        cera_session_cancel(watched[i]);
     errno = saved;
 }
 
@@ -68,9 +69,19 @@ void interrupt_start(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
+void interrupt_watch_all(cera_session *const *sessions, size_t n)
+{
+    atomic_store(&n_watched, 0); /* the list and its length change together */
+    watched = sessions;
+    atomic_store(&n_watched, n);
+}
+
 void interrupt_watch(cera_session *session)
 {
-    atomic_store(&watched, session);
+    static cera_session *one;
+    interrupt_watch_all(NULL, 0);
+    one = session;
+    interrupt_watch_all(&one, session != NULL);
 }
 
 void interrupt_hold(bool on)

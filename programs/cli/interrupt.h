@@ -6,10 +6,13 @@
 #include "cera.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 void interrupt_start(void);
 /* The session that a signal cancels; NULL when none is at work. */
 void interrupt_watch(cera_session *session);
+/* The same for n at once; the list is kept. */
+void interrupt_watch_all(cera_session *const *sessions, size_t n);
 /* Work that looks at interrupt_exit_code itself, several times a second, and ends by itself: while it
  * is on, signals are noted and nothing else. */
 void interrupt_hold(bool on);

@@ -99,6 +99,29 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(found, [(t, d, p, n) for t in (1, 2) for d in (0, 16)
                                  for p, n in ((4, 0), (8, 0), (0, 2))])
 
+    def test_sessions_at_the_same_time(self):
+        args = ["-p", "8", "-n", "6", "-r", "3", "-t", "1", "--parallel", "1,20,3"]
+        result = bench(*args, "-d", "0,5", "-o", "json")
+        self.assertEqual((result.code, result.err), (0, ""), result)
+        self.assertEqual([(r["n_parallel"], r["n_depth"], r["n_prompt"]) for r in result.json],
+                         [(b, d, p) for b in (1, 20, 3) for d in (0, 5) for p in (8, 0)])
+        for row in result.json:
+            n = row["n_parallel"] * (row["n_prompt"] + row["n_gen"])
+            for ns, ts in zip(row["samples_ns"], row["samples_ts"], strict=True):
+                self.assertAlmostEqual(ts, n * 1e9 / ns, delta=ts * 1e-6)
+            # Of a generation, every session's last token comes within the run, and one at its end.
+            longest = max(row["samples_ns"])
+            if row["n_gen"]:
+                self.assertLess(row["ttft_ns"]["p99"], longest)
+                self.assertLess(row["itl_ns"]["p99"], longest)
+        lines = bench(*args).out.splitlines()
+        cells = [[c.strip() for c in line.strip("|").split("|")] for line in lines[:8]]
+        self.assertEqual(cells[0][5:], ["n_parallel", "test", "t/s"])
+        self.assertEqual([c[5:7] for c in cells[2:]],
+                         [[b, t] for b in ("1", "20", "3") for t in ("pp8", "tg6")])
+        self.assertEqual(len({len(line) for line in lines[:8]}), 1, lines)
+        self.assertEqual(bench("-p", "4", "-n0", "-r1", "--json").json[0]["n_parallel"], 1)
+
     def test_names_of_the_rust_engine(self):
         a = bench("--prompt-tokens", "8", "--max-tokens", "0", "--runs", "2", "--warmup", "0",
                   "--json")
@@ -174,7 +197,9 @@ class BenchTest(unittest.TestCase):
         for letter in ("-p", "-n", "-d", "-t"):
             for text in ("", ",", "1,,2", "1,", "x", "-1", "1 2", "4x", "2147483648", "1,-2"):
                 self.assert_error(bench(letter, text), 2, "separated by commas")
-        self.assert_error(bench("-t", "1,257"), 2, "from 0 to 256")
+        for option in ("-t", "--parallel"):
+            self.assert_error(bench(option, "1,257"), 2, "from 0 to 256")
+        self.assert_error(bench("--parallel", "0"), 2, "nothing to measure")
         self.assert_error(bench("-p", "0", "-n", "0,0"), 2, "nothing to measure")
         for args in (["-r", "0"], ["-r", "x"], ["--warmup", "-1"], ["-o", "xml"], ["-o"],
                      ["--temperature", "1"], ["--prompt-text", "", "--no-bos"], ["more"]):
@@ -217,6 +242,13 @@ class BenchTest(unittest.TestCase):
         self.assertEqual((process.returncode, err), (130, b""))
         if out:  # on a slow machine not even the first test may have ended
             self.assertEqual([r["n_prompt"] for r in json.loads(out)], [4])
+
+    def test_interrupt_ends_all_sessions(self):
+        process = start("bench", TINY, "-q", "-p", "0", "-n", "1000", "-r", "2000", "-t", "1",
+                        "--parallel", "5")
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual((process.communicate(timeout=60)[1], process.returncode), (b"", 130))
 
     def test_reader_that_leaves(self):
         process = start("bench", TINY, "-q", "-p", "4,4,4,4", "-n", "0", "-r", "3", "-o", "jsonl")
