@@ -23,6 +23,11 @@ echo "llama $*" >> "$LOG"
 case "$*" in *bad.gguf*) echo 'no such model' >&2; exit 1 ;; esac
 echo '[{"build_commit":"abc","avg_ts":50}]'
 """
+LLAMA_BATCHED = """#!/bin/sh
+echo "batched $*" >> "$LOG"
+echo 'some line'
+echo '{"speed_pp": 400.0, "speed_tg": 40.0}'
+"""
 RUST = """#!/bin/sh
 echo "rust $CERA_THREADS $*" >> "$LOG"
 echo 'run 1/1: prefill=25.0 decode=40.0 tok/s ttft=1 ms' >&2
@@ -48,7 +53,7 @@ class PeersTest(unittest.TestCase):
         self.folder = folder.name
         self.log = os.path.join(self.folder, "log")
         for name, text in (("cera", CERA), ("bin/llama-bench", LLAMA), ("rust", RUST),
-                           ("path/cmake", CMAKE)):
+                           ("bin/llama-batched-bench", LLAMA_BATCHED), ("path/cmake", CMAKE)):
             path = os.path.join(self.folder, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as f:
@@ -103,6 +108,24 @@ class PeersTest(unittest.TestCase):
         # The Rust engine has no prompt at a depth.
         self.assertEqual(cells[10][3:5], ["cera-cli (Rust)", "cera-cli (Rust) failed"])
         self.assertEqual(done.returncode, 1)
+
+    def test_many_texts(self):
+        done, calls = self.peers("-p", "64", "-n", "32", "-d", "0,16", "-t", "2", "--parallel",
+                                 "1,8", "--rounds", "1", "--json", "m.gguf", "--rust-bin",
+                                 os.path.join(self.folder, "rust"))
+        rows = {(r["test"], r["peer"]): r for r in json.loads(done.stdout)["rows"]}
+        self.assertEqual(rows["pp64 x 8", "llama.cpp"]["peer_ts"], [400])
+        self.assertEqual(rows["tg32 @ d16 x 8", "llama.cpp"]["peer_ts"], [40])
+        self.assertEqual(rows["tg32 x 1", "llama.cpp"]["n_parallel"], 1)
+        self.assertEqual(rows["tg32 x 1", "cera-cli (Rust)"]["peer_ts"], [40])
+        for key in (("pp64 @ d16 x 8", "llama.cpp"), ("tg32 x 8", "cera-cli (Rust)")):
+            self.assertEqual(rows[key]["failed"], key[1])
+        self.assertEqual((done.returncode, len(rows)), (1, 16), done)
+        self.assertIn("cera bench m.gguf -t 2 -p 0 -n 32 -d 16 --parallel 8 -r 1 -o json", calls)
+        self.assertIn("batched -m m.gguf -t 2 -tb 2 -npp 16 -ntg 32 -npl 8 -c 384 --output-format "
+                      "jsonl", calls)
+        self.assertIn("batched -m m.gguf -t 2 -tb 2 -npp 64 -ntg 1 -npl 8 -c 520 --output-format "
+                      "jsonl", calls)
 
     def test_threads_of_the_rust_engine(self):
         _, calls = self.peers("-p", "0", "-n", "4", "-t", "2", "--rounds", "1", "a.gguf",
@@ -177,7 +200,8 @@ class PeersTest(unittest.TestCase):
         self.assertIn(len(json.loads(out)["rows"]), range(1, 1000))
 
     def test_mistakes(self):
-        for args in ([], ["-p", "x", "m.gguf"], ["-t", "0", "m.gguf"], ["--rounds", "0", "m.gguf"]):
+        for args in ([], ["-p", "x", "m.gguf"], ["-t", "0", "m.gguf"], ["--rounds", "0", "m.gguf"],
+                     ["--parallel", "-1", "m.gguf"]):
             done, _ = self.peers(*args)
             self.assertEqual((done.returncode, done.stdout), (2, ""), done)
 
