@@ -38,7 +38,7 @@ static void add_normed(cr_plan *plan, const cr_op *op, int worker)
     const cr_norm *norm = &op->u.residual.norm;
     size_t n = norm->weight->n_cols, begin, end;
     share(plan, worker, (size_t)plan->n_rows, 1, &begin, &end);
-    for (size_t row = begin; row < end; row++) {
+    for (size_t row = begin; row < end && !cr_plan_has_stopped(plan); row++) {
         float *y = cr_plan_value(plan, op->mid, (int)row);
         plan->kernels->rms_norm(y, y, cr_weight_f32(norm->weight), n, norm->eps);
         plan->kernels->add_scaled(cr_plan_value(plan, op->out, (int)row), y, op->u.residual.scale,
@@ -112,7 +112,7 @@ void cr_op_head(cr_plan *plan, const cr_op *op, int worker)
     int n_logits = plan->n_logits;
     size_t begin, end;
     share(plan, worker, (size_t)plan->n_rows, 1, &begin, &end);
-    for (size_t row = begin; row < end; row++) {
+    for (size_t row = begin; row < end && !cr_plan_has_stopped(plan); row++) {
         if (plan->rows[row].hidden)
             plan->kernels->rms_norm(plan->rows[row].hidden, cr_plan_value(plan, op->in, (int)row),
                                     cr_weight_f32(norm->weight), plan->graph->n_embd, norm->eps);

@@ -44,7 +44,7 @@ bool cr_plan_stopped(cr_plan *plan)
         if (cancel && atomic_load_explicit(cancel, memory_order_relaxed))
             atomic_store_explicit(&plan->stopped, 1, memory_order_relaxed);
     }
-    return atomic_load_explicit(&plan->stopped, memory_order_relaxed) != 0;
+    return cr_plan_has_stopped(plan);
 }
 
 cr_act cr_input_row(const cr_input *input, int i)
@@ -101,7 +101,7 @@ static void prepare(cr_plan *plan, int worker, cr_input *input, int in, const cr
         input->packed = plan->packed;
     size_t begin, end;
     cr_pool_share(plan->backend->pool, worker, n_inputs, 1, &begin, &end);
-    for (size_t i = begin; i < end; i++)
+    for (size_t i = begin; i < end && !cr_plan_has_stopped(plan); i++)
         prepare_row(plan, input, in, norm, (int)i, quantized);
     cr_pool_barrier(plan->backend->pool);
 }

@@ -86,6 +86,12 @@ float *cr_plan_scratch(const cr_plan *plan, int worker);
 
 /* Whether the run is to end early. Ops ask between tiles; they still meet every barrier. */
 bool cr_plan_stopped(cr_plan *plan);
+/* Whether that has been found out. Ops ask between rows, which cost too little to look at everybody's
+ * cancel. */
+static inline bool cr_plan_has_stopped(const cr_plan *plan)
+{
+    return atomic_load_explicit(&plan->stopped, memory_order_relaxed) != 0;
+}
 
 /* An op's input as matrix kernels read it: rows of a value, normalised and quantised where the op
  * asks for it. */
