@@ -13,7 +13,7 @@ enum {
 };
 
 /* Of the time of a run that may be lost to guesses, and what a generation begins with, in runs. */
-static const double share = 0.02, first_credit = 1.0;
+static const double share = 0.015, first_credit = 0.5;
 
 struct cr_drafter {
     cr_host *host;
