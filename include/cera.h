@@ -606,7 +606,7 @@ typedef struct cera_engine_stats {
     uint64_t n_tokens_reused;    /* tokens of inputs that were known ... */
     uint64_t n_tokens_computed;  /* ... and those that had to be computed */
     uint64_t n_evictions;        /* blocks that were given up to keep to the budget */
-    uint64_t n_blocks_read;      /* spans of 64 tokens that came from cache_dir ... */
+    uint64_t n_blocks_read;      /* spans of up to 64 tokens that came from cache_dir ... */
     uint64_t n_blocks_written;   /* ... and that were put there */
 } cera_engine_stats;
 CERA_API void cera_engine_get_stats(const cera_engine *engine, cera_engine_stats *out);

@@ -16,6 +16,7 @@ typedef struct block {
     cr_page *pages[CR_MAX_GROUPS]; /* NULL: a window's that is not known */
     cr_page *state;                /* behind the last token, or NULL */
     unsigned stored;               /* which of these the disk has: see parts_of */
+    int n_stored;                  /* for so many of its tokens; 0: nothing */
 } block;
 
 struct cr_prefix {
@@ -408,10 +409,12 @@ void cr_prefix_add(cr_prefix *prefix, const int32_t *ids, int n, const cr_line *
 
 /* ---- for the disk tier ------------------------------------------------------------------- */
 
-/* Bit g: the page of group g. Bit CR_MAX_GROUPS: the state. */
+/* Bit g: the page of group g. */
+static const unsigned STATE_PART = 1u << CR_MAX_GROUPS;
+
 static unsigned parts_of(cr_page *const *pages, const cr_page *state)
 {
-    unsigned parts = state ? 1u << CR_MAX_GROUPS : 0;
+    unsigned parts = state ? STATE_PART : 0;
     for (int g = 0; g < CR_MAX_GROUPS; g++)
         parts |= pages[g] ? 1u << g : 0;
     return parts;
@@ -433,29 +436,54 @@ static block *follow(const cr_prefix *prefix, const int32_t *ids, int n, int *n_
     return (block *)(uintptr_t)b; /* of a tree that the caller may change */
 }
 
-int cr_prefix_known(const cr_prefix *prefix, const int32_t *ids, int n)
+/* The child that has all of ids[0, n); of several the one that ends with them. */
+static block *child_with(const block *parent, const int32_t *ids, int n)
 {
-    int n_blocks;
-    follow(prefix, ids, n, &n_blocks);
-    return n_blocks;
+    block *best = NULL;
+    for (block *b = parent->child; b; b = b->sibling) {
+        if (common(b, ids, n) == n && (!best || b->n == n))
+            best = b;
+    }
+    return best;
 }
 
-bool cr_prefix_graft(cr_prefix *prefix, const int32_t *ids, int i, const cr_prefix_parts *parts)
+int cr_prefix_known(const cr_prefix *prefix, const int32_t *ids, int n)
 {
-    int n_blocks;
-    block *b = follow(prefix, ids, (i + 1) * CR_PAGE, &n_blocks);
-    if (n_blocks == i + 1) /* somebody was faster */
+    int n_blocks, n_part;
+    const block *b = follow(prefix, ids, n, &n_blocks);
+    int at = n_blocks * CR_PAGE;
+    best_child(b, ids + at, n - at, &n_part);
+    return at + n_part;
+}
+
+/* Whole blocks before the last one of a path of n tokens. */
+static int blocks_before(int n)
+{
+    return (n - 1) / CR_PAGE;
+}
+
+bool cr_prefix_graft(cr_prefix *prefix, const int32_t *ids, int n, const cr_prefix_parts *parts)
+{
+    int n_blocks, n_before = blocks_before(n), n_own = n - n_before * CR_PAGE;
+    block *parent = follow(prefix, ids, n_before * CR_PAGE, &n_blocks);
+    ids += n_before * CR_PAGE;
+    if (n_blocks < n_before)
+        return false;
+    const block *same = child_with(parent, ids, n_own);
+    if (same && (same->state || !parts->state)) /* somebody was faster */
         return true;
-    block *child = n_blocks == i ? child_for(prefix, b, ids + i * CR_PAGE, CR_PAGE, false) : NULL;
+    block *child = child_for(prefix, parent, ids, n_own, parts->state != NULL);
     if (!child)
         return false;
-    memcpy(child->ids, ids + i * CR_PAGE, sizeof child->ids);
-    child->n = CR_PAGE;
+    bool grows = n_own > child->n;
     for (int g = 0; g < prefix->pages->graph->n_groups; g++) {
         if (parts->pages[g])
-            cr_page_fix(parts->pages[g], CR_PAGE);
-        set_page(prefix, child, g, parts->pages[g]);
+            cr_page_fix(parts->pages[g], n_own);
+        if (grows || !child->pages[g])
+            set_page(prefix, child, g, parts->pages[g]);
     }
+    memcpy(child->ids, ids, (size_t)n_own * sizeof *ids);
+    child->n = child->n_stored = n_own;
     if (parts->state && make_room_for_state(prefix))
         set_state(prefix, child, parts->state);
     child->stored = parts_of(parts->pages, parts->state);
@@ -463,10 +491,16 @@ bool cr_prefix_graft(cr_prefix *prefix, const int32_t *ids, int i, const cr_pref
     return true;
 }
 
-bool cr_prefix_take_unstored(cr_prefix *prefix, int32_t *ids, int *n, cr_prefix_parts *parts)
+static bool is_stored(const block *b)
+{
+    return b->n == b->n_stored && (parts_of(b->pages, b->state) & ~b->stored) == 0;
+}
+
+bool cr_prefix_take_unstored(cr_prefix *prefix, int32_t *ids, int *n, int *n_had,
+                             cr_prefix_parts *parts)
 {
     const block *b = prefix->newest;
-    while (b && (b->n < CR_PAGE || (parts_of(b->pages, b->state) & ~b->stored) == 0))
+    while (b && is_stored(b))
         b = b->older;
     if (!b)
         return false;
@@ -480,21 +514,28 @@ bool cr_prefix_take_unstored(cr_prefix *prefix, int32_t *ids, int *n, cr_prefix_
         cr_pages_hold_cached(prefix->pages, b->state);
     *n = 0;
     for (const block *at = b; at != &prefix->root; at = at->parent)
-        *n += CR_PAGE;
+        *n += at->n;
+    bool is_end =
+        (b->stored & STATE_PART) != 0; /* on the disk, which a longer one does not replace */
+    *n_had = b->n_stored > 0 && !is_end ? *n - b->n + b->n_stored : 0;
     int end = *n;
     for (const block *at = b; at != &prefix->root; at = at->parent) {
-        end -= CR_PAGE;
-        memcpy(ids + end, at->ids, sizeof at->ids);
+        end -= at->n;
+        memcpy(ids + end, at->ids, (size_t)at->n * sizeof *ids);
     }
     return true;
 }
 
 void cr_prefix_give_back(cr_prefix *prefix, const int32_t *ids, int n, const cr_prefix_parts *parts)
 {
-    int n_blocks;
-    block *b = follow(prefix, ids, n, &n_blocks);
-    if (n_blocks * CR_PAGE == n)
-        b->stored |= parts_of(parts->pages, parts->state);
+    int n_blocks, n_before = blocks_before(n), n_own = n - n_before * CR_PAGE;
+    const block *parent = follow(prefix, ids, n_before * CR_PAGE, &n_blocks);
+    block *b = n_blocks == n_before ? child_with(parent, ids + n_before * CR_PAGE, n_own) : NULL;
+    if (b) { /* it may have grown meanwhile */
+        unsigned before = b->n_stored == n_own ? b->stored : 0;
+        b->stored = before | parts_of(parts->pages, parts->state);
+        b->n_stored = n_own;
+    }
     for (int g = 0; g < prefix->pages->graph->n_groups; g++)
         cr_pages_drop_cached(prefix->pages, parts->pages[g]);
     cr_pages_drop_cached(prefix->pages, parts->state);

@@ -48,21 +48,23 @@ void cr_prefix_add(cr_prefix *prefix, const int32_t *ids, int n, const cr_line *
 
 /* ---- for the disk tier ------------------------------------------------------------------- */
 
-/* What a whole block has besides its tokens. */
+/* What a block has besides its tokens. */
 typedef struct cr_prefix_parts {
     cr_page *pages[CR_MAX_GROUPS]; /* NULL: not known, which only a window's may be */
     cr_page *state;                /* or NULL */
 } cr_prefix_parts;
 
-/* How many whole blocks of ids[0, n) are known. */
+/* How many of ids[0, n) are known, in whole blocks and a part of one more. */
 int cr_prefix_known(const cr_prefix *prefix, const int32_t *ids, int n);
-/* Adds whole block number i of the path ids[0, (i + 1) * CR_PAGE), with what the disk has of it. False
- * when the blocks before it are gone, or the stock is empty. */
-bool cr_prefix_graft(cr_prefix *prefix, const int32_t *ids, int i, const cr_prefix_parts *parts);
-/* A whole block that has something that the disk lacks; false when there is none. Gives the path to it,
- * ids [n_context], *n of them, and its parts, which are held until cr_prefix_give_back. What stands
+/* Adds the last block of the path ids[0, n), with what the disk has of it. False when the blocks before
+ * it are gone, or the stock is empty. */
+bool cr_prefix_graft(cr_prefix *prefix, const int32_t *ids, int n, const cr_prefix_parts *parts);
+/* A block that has something that the disk lacks; false when there is none. Gives the path to it, ids
+ * [n_context], *n of them, and its parts, which are held until cr_prefix_give_back. *n_had: the disk has
+ * the same block as the end of a path of so many tokens, which this one replaces; 0: none. What stands
  * nearer to the root comes first. */
-bool cr_prefix_take_unstored(cr_prefix *prefix, int32_t *ids, int *n, cr_prefix_parts *parts);
+bool cr_prefix_take_unstored(cr_prefix *prefix, int32_t *ids, int *n, int *n_had,
+                             cr_prefix_parts *parts);
 /* The disk has them now. */
 void cr_prefix_give_back(cr_prefix *prefix, const int32_t *ids, int n,
                          const cr_prefix_parts *parts);

@@ -233,7 +233,7 @@ typedef struct wanted {
     const atomic_int *cancel;
     bool logits;         /* of the last token */
     float *hidden;       /* [n][n_embd], or NULL */
-    int branch;          /* a position behind which the state may be wanted again */
+    int branch, place;   /* positions behind which the state may be wanted again */
     const scorer *score; /* or NULL */
     float *ahead;        /* [n_ahead][n_vocab] of the last rows, or NULL */
     int n_ahead;
@@ -295,10 +295,10 @@ static cera_status take_page_states(cr_session *session, const cr_line *line, in
     return cr_fail_nomem(err, pages->bytes[cr_pages_state_kind(pages)], "recurrent states");
 }
 
-/* Lets other sessions find what the line has now. A block that is not full is worth it at the end of
- * an input only. */
+/* Lets other sessions find what the line has now. A block that is not full is worth it at a place where
+ * texts go on. */
 static void remember(cr_session *session, const cr_line *line, const int32_t *ids,
-                     const page_states *states, bool is_end, int branch)
+                     const page_states *states, const wanted *want)
 {
     cr_prefix *prefix = session->env.prefix;
     int spacing = cr_prefix_spacing(prefix), position = line->position;
@@ -306,7 +306,8 @@ static void remember(cr_session *session, const cr_line *line, const int32_t *id
         if (states->pages[i])
             cr_prefix_add(prefix, ids, (states->first + i + 1) * CR_PAGE, line, states->pages[i]);
     }
-    bool is_place = is_end || position == branch || (spacing > 0 && position % spacing == 0);
+    bool is_place = position == want->place || position == want->branch ||
+                    (spacing > 0 && position % spacing == 0);
     if (!is_place)
         position -= position % CR_PAGE;
     cr_prefix_add(prefix, ids, position, line, is_place && spacing >= 0 ? line->state : NULL);
@@ -320,12 +321,25 @@ static int chunk_end(const cr_session *session, const cr_line *line, int n, cons
     if (want->score)
         most = CR_MIN(most, SCORE_ROWS);
     int position = line->position, branch = want->branch, end = CR_MIN(n, position + most);
-    if (!session->env.prefix || !has_state(session) || session->env.pages->graph->states_at_pages)
+    if (!session->env.prefix || !has_state(session))
+        return end;
+    if (want->place > position)
+        end = CR_MIN(end, want->place);
+    if (session->env.pages->graph->states_at_pages)
         return end;
     int spacing = cr_prefix_spacing(session->env.prefix);
     if (spacing > 0)
         end = CR_MIN(end, (position / spacing + 1) * spacing);
     return branch > position ? CR_MIN(end, branch) : end;
+}
+
+/* Where an input that begins at `start` and ends with token n leaves a state. Whoever wants the same
+ * text again computes the last token of it, and cannot begin behind that one; but stopping before it
+ * costs a run, which is much only for a short text. */
+static int place_of_end(const cr_session *session, int start, int n)
+{
+    enum { LONG = 4 * CR_PAGE };
+    return has_state(session) && n - start > LONG ? n - 1 : n;
 }
 
 /* The line has come to `end`: `spare` has the state there. */
@@ -394,7 +408,7 @@ static cera_status run_chunk(cr_session *session, cr_line *line, const int32_t *
     if (status == CERA_OK) {
         move_line(session, line, end);
         if (session->env.prefix)
-            remember(session, line, ids, &states, end == n, want->branch);
+            remember(session, line, ids, &states, want);
         cr_line_pass(line, pages, session->writer);
     }
     drop_page_states(session, &states);
@@ -495,6 +509,7 @@ static cera_status bring(cr_session *session, const target *to, size_t *n_reused
         session->env.prefix = session->prefix;
     want.branch = begin_line(session, to);
     int start = next->position;
+    want.place = place_of_end(session, start, to->n);
     size_t n_known = (size_t)CR_MAX(start - to->n_before, 0);
     cera_status status = CERA_OK;
     if (session->env.prefix) {

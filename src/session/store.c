@@ -2,26 +2,30 @@
 #include "session/store.h"
 
 #include "base/pool.h"
-#include "session/store_folder.h"
+#include "session/store_index.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Counts up when something about keys or entries changes that the file's version does not say. */
-enum { KEY_VERSION = 1 };
+enum { KEY_VERSION = 2 };
+/* Blocks that are not whole behind one path, at most; and blocks of which the one that begins most like
+ * a text is chosen. */
+enum { MAX_ENDS = 8, MAX_TRIED = 16 };
 
 struct cr_store {
     cr_pages *pages;
     cr_prefix *prefix;
     cr_store_options options;
     cr_store_folder folder;
+    cr_store_index index;
     size_t n_room;
 
     cr_lock lock;  /* of the members up to the thread's */
     bool has_root; /* what the weights are is known, which takes reading them */
     cr_state_id id;
-    cr_digest root;   /* the key of no tokens */
+    cr_digest root;   /* the path of no tokens */
     uint64_t process; /* that the thread belongs to */
     void *thread;     /* NULL: none was needed yet */
 
@@ -57,25 +61,49 @@ static bool find_root(cr_store *store)
     return found;
 }
 
-/* The key of block i, from that of the block before it. */
-static void next_key(cr_digest *key, const int32_t *ids, int i)
+/* The path of one whole block more. */
+static void next_path(cr_digest *path, const int32_t *ids, int i)
 {
-    cr_digest_add(key, ids + i * CR_PAGE, CR_PAGE * sizeof *ids);
+    cr_digest_add(path, ids + i * CR_PAGE, CR_PAGE * sizeof *ids);
 }
 
-/* Of all whole blocks of ids[0, n), the last one most recently: nothing is used later than what it
- * stands behind. */
+/* The key of the block with the tokens [i * CR_PAGE, end) of a text, behind a path. */
+static cr_store_key key_behind(cr_digest path, const int32_t *ids, int i, int end)
+{
+    cr_store_key key = { .path = path, .block = i, .n = end - i * CR_PAGE };
+    cr_digest own = CR_DIGEST_EMPTY;
+    cr_digest_add(&own, ids + i * CR_PAGE, (size_t)key.n * sizeof *ids);
+    key.own = own.low;
+    return key;
+}
+
+/* The path of the first n_blocks blocks. */
+static cr_digest path_of(const cr_store *store, const int32_t *ids, int n_blocks)
+{
+    cr_digest path = store->root;
+    for (int i = 0; i < n_blocks; i++)
+        next_path(&path, ids, i);
+    return path;
+}
+
+/* The key of the last block of ids[0, n). */
+static cr_store_key last_key(const cr_store *store, const int32_t *ids, int n)
+{
+    int i = (n - 1) / CR_PAGE;
+    return key_behind(path_of(store, ids, i), ids, i, n);
+}
+
+/* Of the blocks of ids[0, n), the last one first and so most recently the first one: nothing is used
+ * later than what it stands behind. Paths only go forward, so each is made again. Blocks are few, and
+ * what hashing costs is nothing beside a call of the system. */
 static void touch_path(const cr_store *store, const int32_t *ids, int n, char *path)
 {
     const cera_os *os = &host_of(store)->os;
-    /* From the last to the first; keys only go forward, so each is made again. Blocks are few, and what
-     * hashing costs is nothing beside a call of the system. */
-    for (int last = n / CR_PAGE - 1; last >= 0; last--) {
-        cr_digest key = store->root;
-        for (int i = 0; i <= last; i++)
-            next_key(&key, ids, i);
-        cr_store_path(&store->folder, key, last, path);
+    while (n > 0) {
+        cr_store_key key = last_key(store, ids, n);
+        cr_store_path(&store->folder, &key, path);
         os->touch(os->ctx, path);
+        n = (n - 1) / CR_PAGE * CR_PAGE;
     }
 }
 
@@ -84,8 +112,9 @@ static void touch_path(const cr_store *store, const int32_t *ids, int n, char *p
 /* One call's work. */
 typedef struct reading {
     cr_store *store;
-    const int32_t *wanted; /* tokens that the call wants to be known */
-    int32_t *ids;          /* room for those of a file */
+    const int32_t *wanted; /* [n] tokens that the call wants to be known */
+    int n;
+    int32_t *ids; /* room for those of a file */
     void *room;
     char *path;
 } reading;
@@ -100,10 +129,11 @@ static void drop_parts(cr_pages *pages, const cr_prefix_parts *parts)
 }
 
 /* A block has a page of each group, but perhaps not of one with a window; no logits. */
-static bool is_block(const cr_state_reader *r, int i)
+static bool is_block(const cr_state_reader *r, const cr_store_key *key)
 {
     const cr_graph *graph = r->pages->graph;
-    bool is = r->n_ids == (i + 1) * CR_PAGE && !r->has_logits && r->detok.n_held == 0;
+    int i = key->block;
+    bool is = r->n_ids == i * CR_PAGE + key->n && !r->has_logits && r->detok.n_held == 0;
     for (int g = 0; g < graph->n_groups; g++) {
         bool has = r->first[g] == i && r->end[g] == i + 1;
         bool lacks = r->first[g] == i && r->end[g] == i && graph->groups[g].window > 0;
@@ -120,14 +150,27 @@ static cera_status take_part(cr_pages *pages, int kind, cr_page **out)
     return *out ? CERA_OK : CERA_E_NOMEM;
 }
 
+/* Opens the file of a block whose path is wanted, and reads its tokens. Its name may lie. */
+static cera_status open_block(const reading *to, const cr_store_key *key, cr_state_reader *r)
+{
+    const cr_store *store = to->store;
+    cr_store_path(&store->folder, key, to->path);
+    CR_TRY(cr_state_open(r, store->pages, &store->id, to->path, NULL));
+    cera_status status = is_block(r, key) ? CERA_OK : CERA_E_FORMAT;
+    if (status == CERA_OK)
+        status = cr_state_read_ids(r, to->ids, NULL);
+    size_t n_before = (size_t)key->block * CR_PAGE;
+    if (status == CERA_OK && (memcmp(to->ids, to->wanted, n_before * sizeof *to->ids) != 0 ||
+                              key_behind(key->path, to->ids, key->block, r->n_ids).own != key->own))
+        status = CERA_E_FORMAT;
+    if (status != CERA_OK)
+        cr_state_close(r);
+    return status;
+}
+
 static cera_status read_parts(const reading *to, cr_state_reader *r, int i, cr_prefix_parts *parts)
 {
     cr_pages *pages = to->store->pages;
-    if (!is_block(r, i))
-        return CERA_E_FORMAT;
-    CR_TRY(cr_state_read_ids(r, to->ids, NULL));
-    if (memcmp(to->ids, to->wanted, (size_t)r->n_ids * sizeof *to->ids) != 0)
-        return CERA_E_FORMAT;
     for (int g = 0; g < pages->graph->n_groups; g++) {
         if (r->end[g] == r->first[g])
             continue;
@@ -141,69 +184,116 @@ static cera_status read_parts(const reading *to, cr_state_reader *r, int i, cr_p
     return cr_state_read_end(r, NULL);
 }
 
-/* Brings block i into the tree. */
-static cera_status read_block(const reading *to, cr_digest key, int i)
+/* What is no block of ours is not read again. */
+static void look_after(const reading *to, cera_status status)
 {
-    cr_store *store = to->store;
-    const cera_os *os = &host_of(store)->os;
-    cr_store_path(&store->folder, key, i, to->path);
-    cr_prefix_parts parts = { .state = NULL };
-    cr_state_reader r;
-    cera_status status = cr_state_open(&r, store->pages, &store->id, to->path, NULL);
-    if (status == CERA_OK) {
-        status = read_parts(to, &r, i, &parts);
-        cr_state_close(&r);
-    }
+    const cera_os *os = &host_of(to->store)->os;
     if (status == CERA_E_FORMAT || status == CERA_E_UNSUPPORTED)
         os->remove(os->ctx, to->path);
+}
+
+/* Brings a block into the tree, to->ids being its text. */
+static cera_status read_block(const reading *to, const cr_store_key *key)
+{
+    cr_store *store = to->store;
+    cr_prefix_parts parts = { .state = NULL };
+    cr_state_reader r;
+    cera_status status = open_block(to, key, &r);
+    if (status == CERA_OK) {
+        status = read_parts(to, &r, key->block, &parts);
+        cr_state_close(&r);
+    }
+    look_after(to, status);
     if (status == CERA_OK) {
         cr_pages_lock(store->pages);
         bool grafted = cr_prefix_stock(store->prefix, 1) &&
-                       cr_prefix_graft(store->prefix, to->wanted, i, &parts);
+                       cr_prefix_graft(store->prefix, to->ids, r.n_ids, &parts);
         cr_pages_unlock(store->pages);
         status = grafted ? CERA_OK : CERA_E_NOMEM;
     }
     drop_parts(store->pages, &parts);
+    if (status == CERA_OK)
+        atomic_fetch_add(&store->n_read, 1);
     return status;
 }
 
-static void read_blocks(const reading *to, int known, int most, const atomic_int *cancel)
+/* How many of a block's tokens a text that wants n_wanted of them can go on behind. Behind a recurrent
+ * state only, where there is such a thing. */
+static int use_of(const reading *to, const cr_state_reader *r, const cr_store_key *key)
+{
+    int at = key->block * CR_PAGE, n = CR_MIN(key->n, to->n - 1 - at), same = 0;
+    while (same < n && to->ids[at + same] == to->wanted[at + same])
+        same++;
+    bool is_end = same == key->n && r->has_state;
+    return !to->store->pages->zero_state || is_end ? same : 0;
+}
+
+/* Behind the whole blocks that are known: of the blocks there, the one that begins most like the text,
+ * if it says more than the n_part tokens that are known. Returns the tokens it has, 0 for none. */
+static int read_nearest(const reading *to, cr_digest path, int block, int n_part)
 {
     cr_store *store = to->store;
-    cr_digest key = store->root;
-    for (int i = 0; i < known; i++)
-        next_key(&key, to->wanted, i);
-    int n = known;
-    while (n < most && atomic_load(cancel) == 0) {
-        next_key(&key, to->wanted, n);
-        if (read_block(to, key, n) != CERA_OK)
-            break;
-        n++;
-        atomic_fetch_add(&store->n_read, 1);
+    cr_store_key keys[MAX_TRIED], best = { .n = 0 };
+    int n = cr_store_index_find(&store->index, path, block, keys, MAX_TRIED);
+    for (int i = 0; i < n && n_part < to->n - 1 - block * CR_PAGE; i++) {
+        cr_state_reader r;
+        cera_status status = open_block(to, &keys[i], &r);
+        if (status != CERA_OK) {
+            look_after(to, status);
+            cr_store_index_drop(&store->index, &keys[i]);
+            continue;
+        }
+        int use = use_of(to, &r, &keys[i]);
+        cr_state_close(&r);
+        if (use > n_part) {
+            best = keys[i];
+            n_part = use;
+        }
     }
-    if (n > known)
-        touch_path(store, to->wanted, n * CR_PAGE, to->path);
+    return best.n > 0 && read_block(to, &best) == CERA_OK ? best.n : 0;
+}
+
+static void read_blocks(const reading *to, int known, const atomic_int *cancel)
+{
+    cr_store *store = to->store;
+    int first = known / CR_PAGE, i = first;
+    /* The last token is computed, whatever is known: a state behind it is of no use, but pages are. */
+    int most = store->pages->zero_state ? to->n - 1 : to->n;
+    cr_digest path = path_of(store, to->wanted, i);
+    while ((i + 1) * CR_PAGE <= most && atomic_load(cancel) == 0) {
+        cr_store_key key = key_behind(path, to->wanted, i, (i + 1) * CR_PAGE);
+        if (read_block(to, &key) != CERA_OK)
+            break;
+        next_path(&path, to->wanted, i++);
+    }
+    int n_part = i == first ? known % CR_PAGE : 0, n_end = 0;
+    if (i * CR_PAGE + n_part < to->n - 1 && atomic_load(cancel) == 0)
+        n_end = read_nearest(to, path, i, n_part);
+    if (n_end > 0)
+        touch_path(store, to->ids, i * CR_PAGE + n_end, to->path);
+    else if (i > first)
+        touch_path(store, to->wanted, i * CR_PAGE, to->path);
 }
 
 void cr_store_read(cr_store *store, const int32_t *ids, int n, const atomic_int *cancel)
 {
-    int most = (n - 1) / CR_PAGE;
     cr_pages_lock(store->pages);
     int known = cr_prefix_known(store->prefix, ids, n);
     cr_pages_unlock(store->pages);
-    if (known >= most || !find_root(store))
+    if (known >= n - 1 || !find_root(store))
         return;
     cr_host *host = host_of(store);
-    size_t n_ids = (size_t)most * CR_PAGE * sizeof *ids;
+    size_t n_ids = ((size_t)n + CR_PAGE) * sizeof *ids;
     reading to = {
         .store = store,
         .wanted = ids,
+        .n = n,
         .ids = cr_alloc(host, CR_MEM_SCRATCH, n_ids),
         .room = cr_alloc(host, CR_MEM_SCRATCH, store->n_room),
         .path = cr_alloc(host, CR_MEM_SCRATCH, store->folder.n_path),
     };
     if (to.ids && to.room && to.path)
-        read_blocks(&to, known, most, cancel);
+        read_blocks(&to, known, cancel);
     cr_free(host, CR_MEM_SCRATCH, to.ids, n_ids);
     cr_free(host, CR_MEM_SCRATCH, to.room, store->n_room);
     cr_free(host, CR_MEM_SCRATCH, to.path, store->folder.n_path);
@@ -219,12 +309,13 @@ static void stop_writing(cr_store *store, const char *why)
 }
 
 /* Whether the folder has a file with all that the block has. */
-static bool has_file(const cr_store *store, const char *path, const cr_prefix_parts *parts, int i)
+static bool has_file(const cr_store *store, const char *path, const cr_prefix_parts *parts,
+                     const cr_store_key *key)
 {
     cr_state_reader r;
     if (cr_state_open(&r, store->pages, &store->id, path, NULL) != CERA_OK)
         return false;
-    bool has = is_block(&r, i) && (r.has_state || !parts->state);
+    bool has = is_block(&r, key) && (r.has_state || !parts->state);
     for (int g = 0; g < store->pages->graph->n_groups; g++)
         has = has && (r.end[g] > r.first[g] || !parts->pages[g]);
     cr_state_close(&r);
@@ -243,16 +334,34 @@ static cera_status write_file(cr_store *store, const char *path, const cr_state_
     return status;
 }
 
-static cera_status write_block(cr_store *store, int n, const cr_prefix_parts *parts,
+static void remove_block(cr_store *store, const cr_store_key *key)
+{
+    cr_store_remove(&store->folder, key);
+    cr_store_index_drop(&store->index, key);
+}
+
+/* The same block with fewer tokens has become needless. And a block that is not whole may come of every
+ * text that begins alike: the oldest goes. */
+static void remove_needless(cr_store *store, const cr_store_key *key, int n_had)
+{
+    if (n_had > 0 && n_had < key->block * CR_PAGE + key->n) {
+        cr_store_key before = key_behind(key->path, store->ids, key->block, n_had);
+        remove_block(store, &before);
+    }
+    cr_store_key oldest;
+    if (key->n < CR_PAGE &&
+        cr_store_index_has_more(&store->index, key->path, key->block, MAX_ENDS, &oldest))
+        remove_block(store, &oldest);
+}
+
+static cera_status write_block(cr_store *store, int n, int n_had, const cr_prefix_parts *parts,
                                cera_error *err)
 {
-    int i = n / CR_PAGE - 1;
-    cr_digest key = store->root;
-    for (int at = 0; at <= i; at++)
-        next_key(&key, store->ids, at);
+    cr_store_key key = last_key(store, store->ids, n);
+    int i = key.block;
     char *path = store->folder.path;
-    cr_store_path(&store->folder, key, i, path);
-    if (has_file(store, path, parts, i))
+    cr_store_path(&store->folder, &key, path);
+    if (has_file(store, path, parts, &key))
         return CERA_OK;
     cr_state_content content = {
         .ids = store->ids,
@@ -263,10 +372,12 @@ static cera_status write_block(cr_store *store, int n, const cr_prefix_parts *pa
         content.spans[g] = (cr_page_span){ i, parts->pages[g] ? i + 1 : i, &parts->pages[g] };
     uint64_t size = cr_state_size(store->pages, &content);
     CR_TRY(cr_store_make_room(&store->folder, size, err));
-    cr_store_path(&store->folder, key, i, path); /* making room used it */
+    cr_store_path(&store->folder, &key, path); /* making room used it */
     CR_TRY(write_file(store, path, &content, err));
     cr_store_count(&store->folder, size);
     atomic_fetch_add(&store->n_written, 1);
+    cr_store_index_add(&store->index, &key);
+    remove_needless(store, &key, n_had);
     return CERA_OK;
 }
 
@@ -285,15 +396,15 @@ static void leave_path(cr_store *store, int n)
 static bool write_one(cr_store *store)
 {
     cr_prefix_parts parts;
-    int n;
+    int n, n_had;
     cr_pages_lock(store->pages);
-    bool found = cr_prefix_take_unstored(store->prefix, store->ids, &n, &parts);
+    bool found = cr_prefix_take_unstored(store->prefix, store->ids, &n, &n_had, &parts);
     cr_pages_unlock(store->pages);
     if (!found)
         return false;
     leave_path(store, n);
     cera_error err;
-    if (write_block(store, n, &parts, &err) != CERA_OK)
+    if (write_block(store, n, n_had, &parts, &err) != CERA_OK)
         stop_writing(store, err.message);
     cr_pages_lock(store->pages);
     cr_prefix_give_back(store->prefix, store->ids, n, &parts);
@@ -374,6 +485,7 @@ cera_status cr_store_new(cr_pages *pages, const cr_store_options *options, cr_st
     store->ids = cr_alloc(host, CR_MEM_OBJECT, n_ids);
     store->last = cr_alloc(host, CR_MEM_OBJECT, n_ids);
     bool made = cr_store_folder_init(&store->folder, host, options->folder, options->budget);
+    cr_store_index_init(&store->index, host, store->folder.folder);
     if (!made || !store->room || !store->ids || !store->last) {
         cr_store_free(store);
         return cr_fail_nomem(err, store->n_room + n_ids, "the disk tier");
@@ -396,6 +508,7 @@ void cr_store_free(cr_store *store)
     cr_free(host, CR_MEM_OBJECT, store->room, store->n_room);
     cr_free(host, CR_MEM_OBJECT, store->ids, n_ids);
     cr_free(host, CR_MEM_OBJECT, store->last, n_ids);
+    cr_store_index_done(&store->index);
     cr_store_folder_done(&store->folder);
     cr_free(host, CR_MEM_OBJECT, store, sizeof *store);
 }

@@ -1,11 +1,12 @@
-/* The disk tier of the prefix tree: whole blocks in a folder, for engines to come.
+/* The disk tier of the prefix tree: its blocks in a folder, for engines to come.
  *
- *     KEY-N.kv    block number N of a text: a file of state (state_file.h) with all its tokens, the
- *                 block's pages and perhaps the state behind it
+ *     PATH-I-N-OWN.kv    block number I of a text, N tokens: a file of state (state_file.h) with all its
+ *                        tokens, the block's pages and perhaps the state behind it
  *
- * KEY is a digest of what the numbers follow from and of the tokens from the first one on, so that a
- * text's blocks are found one after the other. It only names a file: the file has the tokens, and they
- * are compared.
+ * PATH is a digest of what the numbers follow from and of the tokens before the block, OWN one of its
+ * own tokens, so that a text's whole blocks are found one after the other; then, by PATH (store_index.h),
+ * those that begin as the text goes on. Digests only name a file: the file has the tokens, and they are
+ * compared.
  *
  * Reading happens in the call that wants the block, writing on a thread of the store, so that no call
  * waits for a disk. A file appears whole or not at all, and nobody ever changes one, so engines of many

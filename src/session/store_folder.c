@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KEY_DIGITS = 32 };
 static const char EXTENSION[] = ".kv", PART[] = ".part";
 /* A part that is so much older than the youngest file has been left behind. */
 static const int64_t PART_NS = INT64_C(3600) * 1000000000;
@@ -36,41 +35,62 @@ void cr_store_folder_done(cr_store_folder *f)
     cr_free(f->host, CR_MEM_OBJECT, f->path, f->n_path);
 }
 
-void cr_store_path(const cr_store_folder *f, cr_digest key, int block, char *path)
+void cr_store_path(const cr_store_folder *f, const cr_store_key *key, char *path)
 {
-    snprintf(path, f->n_path, "%s/%016llx%016llx-%d%s", f->folder, (unsigned long long)key.high,
-             (unsigned long long)key.low, block, EXTENSION);
+    snprintf(path, f->n_path, "%s/%016llx%016llx-%d-%d-%016llx%s", f->folder,
+             (unsigned long long)key->path.high, (unsigned long long)key->path.low, key->block,
+             key->n, (unsigned long long)key->own, EXTENSION);
+}
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+/* Takes 16 hexadecimal digits off the front. */
+static bool take_hex(const char **at, uint64_t *out)
+{
+    *out = 0;
+    for (int i = 0; i < 16; i++) {
+        char c = *(*at)++;
+        bool is_digit = c >= '0' && c <= '9';
+        if (!is_digit && !(c >= 'a' && c <= 'f'))
+            return false;
+        *out = *out << 4 | (uint64_t)(is_digit ? c - '0' : c - 'a' + 10);
+    }
+    return true;
+}
+
+/* Takes "-" and a number off the front. */
+static bool take_number(const char **at, int *out)
+{
+    if (*(*at)++ != '-')
+        return false;
+    size_t n = strspn(*at, "0123456789");
+    int64_t number;
+    if (!cr_parse_i64((cr_str){ *at, n }, &number) || number > INT32_MAX)
+        return false;
+    *at += n;
+    *out = (int)number;
+    return true;
+}
+
+bool cr_store_read_name(const char *name, cr_store_key *key, bool *is_part)
+{
+    size_t n = strlen(name), n_extension = sizeof EXTENSION - 1, n_part = sizeof PART - 1;
+    const char *at = name;
+    *key = (cr_store_key){ .n = 0 };
+    if (n >= CR_STORE_NAME || !take_hex(&at, &key->path.high) || !take_hex(&at, &key->path.low) ||
+        !take_number(&at, &key->block))
+        return false;
+    /* Names of version 1 end here. */
+    if (*at == '-' && (!take_number(&at, &key->n) || *at++ != '-' || !take_hex(&at, &key->own)))
+        return false;
+    if (strncmp(at, EXTENSION, n_extension) != 0)
+        return false;
+    at += n_extension;
+    *is_part = *at != '\0';
+    return !*is_part || (*at == '.' && strcmp(name + n - n_part, PART) == 0);
 }
 
 /* ---- counting ---------------------------------------------------------------------------- */
-
-static bool is_hex(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-}
-
-/* Whether it is the name of a file of ours, whole or a part; only such files are ever counted or
- * removed. */
-static bool read_name(const char *name, int *block, bool *is_part)
-{
-    size_t n = strlen(name), at = 0;
-    while (at < n && at < KEY_DIGITS && is_hex(name[at]))
-        at++;
-    if (n >= CR_STORE_NAME || at != KEY_DIGITS || name[at++] != '-')
-        return false;
-    size_t first = at;
-    while (at < n && name[at] >= '0' && name[at] <= '9')
-        at++;
-    int64_t number;
-    size_t n_extension = sizeof EXTENSION - 1, n_part = sizeof PART - 1;
-    if (!cr_parse_i64((cr_str){ name + first, at - first }, &number) || number > INT32_MAX ||
-        strncmp(name + at, EXTENSION, n_extension) != 0)
-        return false;
-    at += n_extension;
-    *block = (int)number;
-    *is_part = at < n;
-    return !*is_part || (name[at] == '.' && strcmp(name + n - n_part, PART) == 0);
-}
 
 /* Whether a goes before b: it was used less recently, or at the same time and stands behind it. */
 static bool goes_before(const cr_store_file *a, const cr_store_file *b)
@@ -83,9 +103,11 @@ static int note_file(void *user, const char *name, const cera_os_stat *stat)
 {
     cr_store_folder *f = user;
     cr_store_file file = { .mtime_ns = stat->mtime_ns, .size = stat->size };
+    cr_store_key key;
     bool is_part;
-    if (!read_name(name, &file.block, &is_part))
+    if (!cr_store_read_name(name, &key, &is_part)) /* only files of ours are counted or removed */
         return 0;
+    file.block = key.block;
     f->n_bytes += stat->size;
     f->newest = CR_MAX(f->newest, stat->mtime_ns);
     memcpy(file.name, name, strlen(name) + 1);
@@ -115,9 +137,9 @@ static void remove_file(cr_store_folder *f, const char *name, uint64_t size)
 static int note_part(void *user, const char *name, const cera_os_stat *stat)
 {
     cr_store_folder *f = user;
-    int block;
+    cr_store_key key;
     bool is_part;
-    if (read_name(name, &block, &is_part) && is_part && stat->mtime_ns < f->newest - PART_NS)
+    if (cr_store_read_name(name, &key, &is_part) && is_part && stat->mtime_ns < f->newest - PART_NS)
         remove_file(f, name, stat->size);
     return 0;
 }
@@ -179,4 +201,18 @@ void cr_store_count(cr_store_folder *f, uint64_t size)
 {
     f->n_bytes += size;
     f->n_since += size;
+}
+
+void cr_store_remove(cr_store_folder *f, const cr_store_key *key)
+{
+    const cera_os *os = &f->host->os;
+    void *file;
+    cera_os_stat stat;
+    cr_store_path(f, key, f->path);
+    if (os->open(os->ctx, f->path, &file) != 0)
+        return;
+    int error = os->stat(os->ctx, file, &stat);
+    os->close(os->ctx, file);
+    if (error == 0 && os->remove(os->ctx, f->path) == 0)
+        f->n_bytes -= CR_MIN(stat.size, f->n_bytes);
 }
