@@ -187,6 +187,23 @@ static int default_rename(void *ctx, const char *from, const char *to)
     return rename(from, to) == 0 ? 0 : errno;
 }
 
+/* Everything on the disk that a file lies on. */
+static int sync_disk_of(const char *path)
+{
+#if defined(__linux__)
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (descriptor < 0)
+        return errno;
+    int error = syncfs(descriptor) == 0 ? 0 : errno;
+    close(descriptor);
+    return error;
+#else
+    (void)path;
+    sync();
+    return 0;
+#endif
+}
+
 static int default_sync_folder(void *ctx, const char *path)
 {
     (void)ctx;
@@ -201,6 +218,8 @@ static int default_sync_folder(void *ctx, const char *path)
     int descriptor = open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
     int error = descriptor < 0 ? errno : 0;
     free(folder);
+    if (error == EACCES) /* one may write to the folder, but not read it */
+        return sync_disk_of(path);
     if (error != 0)
         return error;
     error = sync_descriptor(descriptor);

@@ -14,10 +14,12 @@
 #include "support/fault_host.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- tables ------------------------------------------------------------------------------ */
@@ -219,6 +221,46 @@ static void what_is_not_a_file_is_told_apart(void **state)
     rmdir(dir);
 }
 
+/* Writes a file into a folder that may be written to and not read: 0, or the number of the step that
+ * failed. Of another user than the one who may do everything. */
+static int write_unread(const char *folder)
+{
+    cera_os os = cr_default_os();
+    char path[64], part[64];
+    snprintf(path, sizeof path, "%s/file", folder);
+    snprintf(part, sizeof part, "%s/part", folder);
+    void *file;
+    int denied = open(folder, O_RDONLY | O_DIRECTORY);
+    if (denied >= 0)
+        return 1;
+    if (os.create(os.ctx, part, &file) != 0 || os.write(os.ctx, file, "x", 1, 0) != 1 ||
+        os.sync(os.ctx, file) != 0)
+        return 2;
+    os.close(os.ctx, file);
+    if (os.rename(os.ctx, part, path) != 0)
+        return 3;
+    if (os.sync_folder(os.ctx, path) != 0)
+        return 4;
+    /* What is not there cannot be made to last. */
+    return os.sync_folder(os.ctx, part) == ENOENT && os.remove(os.ctx, path) == 0 ? 0 : 5;
+}
+
+static void folders_that_cannot_be_read_are_synced(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/cera-test-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chmod(folder, 0333), 0);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(geteuid() == 0 && setuid(65534) != 0 ? 9 : write_unread(folder));
+    int how;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 typedef struct waiter {
     cera_os os;
     _Atomic uint32_t word;
@@ -348,6 +390,7 @@ int main(void)
         cmocka_unit_test(log_lines_are_escaped),
         cmocka_unit_test(files_are_read_and_mapped),
         cmocka_unit_test(what_is_not_a_file_is_told_apart),
+        cmocka_unit_test(folders_that_cannot_be_read_are_synced),
         cmocka_unit_test(threads_wait_and_wake),
         cmocka_unit_test(misuse_is_seen),
         cmocka_unit_test(chosen_allocations_fail),
