@@ -181,6 +181,8 @@ cera_status cr_store_make_room(cr_store_folder *f, uint64_t size, cera_error *er
     const cera_os *os = &f->host->os;
     if (!f->is_made) {
         int error = os->make_folder(os->ctx, f->folder);
+        if (error == 0)
+            error = os->sync_folder(os->ctx, f->folder); /* or all in it may be lost with it */
         if (error != 0)
             return cr_io_failed(err, f->folder, "create", error);
         f->is_made = true;
