@@ -346,6 +346,17 @@ void cr_prefix_find(cr_prefix *prefix, const int32_t *ids, size_t n, int least, 
     prefix->n_misses += !found;
 }
 
+/* The child that has all of ids[0, n); of several the one that ends with them. */
+static block *child_with(const block *parent, const int32_t *ids, int n)
+{
+    block *best = NULL;
+    for (block *b = parent->child; b; b = b->sibling) {
+        if (common(b, ids, n) == n && (!best || b->n == n))
+            best = b;
+    }
+    return best;
+}
+
 /* ---- adding ------------------------------------------------------------------------------ */
 
 static cr_page *page_of(const cr_line *line, int group, int i)
@@ -407,6 +418,21 @@ void cr_prefix_add(cr_prefix *prefix, const int32_t *ids, int n, const cr_line *
     touch(prefix, b);
 }
 
+void cr_prefix_share(const cr_prefix *prefix, const int32_t *ids, cr_line *line)
+{
+    const block *b = &prefix->root;
+    for (int i = 0; b && (i + 1) * CR_PAGE <= line->position; i++) {
+        b = child_with(b, ids + i * CR_PAGE, CR_PAGE);
+        for (int g = 0; b && g < prefix->pages->graph->n_groups; g++) {
+            cr_page *page = page_of(line, g, i);
+            if (!page || !b->pages[g] || page == b->pages[g])
+                continue;
+            cr_line_hold(line, prefix->pages, g, i, b->pages[g]);
+            cr_pages_drop(prefix->pages, page);
+        }
+    }
+}
+
 /* ---- for the disk tier ------------------------------------------------------------------- */
 
 /* Bit g: the page of group g. */
@@ -434,17 +460,6 @@ static block *follow(const cr_prefix *prefix, const int32_t *ids, int n, int *n_
         ++*n_blocks;
     }
     return (block *)(uintptr_t)b; /* of a tree that the caller may change */
-}
-
-/* The child that has all of ids[0, n); of several the one that ends with them. */
-static block *child_with(const block *parent, const int32_t *ids, int n)
-{
-    block *best = NULL;
-    for (block *b = parent->child; b; b = b->sibling) {
-        if (common(b, ids, n) == n && (!best || b->n == n))
-            best = b;
-    }
-    return best;
 }
 
 int cr_prefix_known(const cr_prefix *prefix, const int32_t *ids, int n)

@@ -46,6 +46,10 @@ void cr_prefix_find(cr_prefix *prefix, const int32_t *ids, size_t n, int least, 
 void cr_prefix_add(cr_prefix *prefix, const int32_t *ids, int n, const cr_line *line,
                    cr_page *state);
 
+/* The whole pages of a line that stands behind ids become the tree's, which have the same bits: so what
+ * two have computed takes memory once. */
+void cr_prefix_share(const cr_prefix *prefix, const int32_t *ids, cr_line *line);
+
 /* ---- for the disk tier ------------------------------------------------------------------- */
 
 /* What a block has besides its tokens. */

@@ -146,6 +146,7 @@ static cera_status load(cr_session *session, cr_state_reader *r, cera_error *err
         accept(session, r, ids);
     cr_pages_lock(pages);
     cr_line_clear(&session->next, pages);
+    cr_session_drop_room(session);
     cr_pages_unlock(pages);
     cr_free(host, CR_MEM_SCRATCH, room, n_room);
     cr_free(host, CR_MEM_SCRATCH, ids, n_bytes);

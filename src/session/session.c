@@ -44,7 +44,7 @@ void cr_session_free(cr_session *session)
     cr_line_done(&session->now, pages);
     cr_line_done(&session->next, pages);
     cr_pages_lock(pages);
-    cr_pages_drop(pages, session->spare);
+    cr_session_drop_room(session);
     cr_pages_unlock(pages);
     drop_logits(session, session->has);
     drop_logits(session, session->comes);
@@ -215,6 +215,12 @@ cera_status cr_session_want_room(cr_session *session, cera_error *err)
     if (!session->spare)
         return cr_fail_nomem(err, pages->bytes[cr_pages_state_kind(pages)], "the recurrent state");
     return CERA_OK;
+}
+
+void cr_session_drop_room(cr_session *session)
+{
+    cr_pages_drop(session->env.pages, session->spare);
+    session->spare = NULL;
 }
 
 /* Rows whose logits are kept at a time while scoring: 32 MB of them for a vocabulary of 128,000. */
@@ -524,13 +530,16 @@ static cera_status bring(cr_session *session, const target *to, size_t *n_reused
 
     cr_pages_lock(pages);
     if (status == CERA_OK) {
+        if (session->env.prefix) {
+            cr_prefix_share(session->env.prefix, to->ids, next);
+            cr_prefix_count(session->env.prefix, n_known, (size_t)(to->n - start));
+        }
         cr_line old = session->now;
         session->now = session->next;
         session->next = old;
-        if (session->env.prefix)
-            cr_prefix_count(session->env.prefix, n_known, (size_t)(to->n - start));
     }
     cr_line_clear(next, pages);
+    cr_session_drop_room(session);
     cr_pages_unlock(pages);
     tell_store(session);
     if (status == CERA_E_CANCELLED)
@@ -878,6 +887,7 @@ cera_status cr_session_settle(cr_session *session, cera_error *err)
     if (prefix && now->position > 0)
         cr_prefix_add(prefix, session->history, now->position, now,
                       cr_prefix_spacing(prefix) >= 0 ? now->state : NULL);
+    cr_session_drop_room(session);
     cr_pages_unlock(pages);
     tell_store(session);
     return status;

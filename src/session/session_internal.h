@@ -39,7 +39,7 @@ struct cr_session {
     int n_context;
     int32_t *history;  /* [n_context]; ids of a call in progress stand behind the position */
     cr_line now, next; /* where the session is, and where a call is going */
-    cr_page *spare;    /* for the state behind the next token, or NULL */
+    cr_page *spare;    /* for the state behind the next token; NULL between calls */
     cr_logits *has,
         *comes; /* of the last token, and those that are being computed, held alone; or NULL */
     bool has_logits;
@@ -60,6 +60,8 @@ struct cr_session {
 
 /* The memory that computing a token wants beside pages: room for its logits and its state. */
 cera_status cr_session_want_room(cr_session *session, cera_error *err);
+/* A call ends: a session that waits holds one state and no more. With the lock held. */
+void cr_session_drop_room(cr_session *session);
 /* The logits that were computed become those of the last token. */
 void cr_session_swap_logits(cr_session *session);
 /* A session that was shifted goes on from `start` of its own line: with n_pure or less it is like any

@@ -310,6 +310,39 @@ static void short_reads(void **state)
     }
 }
 
+/* Clocks that stand, go back and leap tell wrong times and nothing else. */
+static void wrong_clocks(void **state)
+{
+    (void)state;
+    for (int clock = 0; clock < FAULT_CLOCK_COUNT; clock++) {
+        work w = { .source = tiny_source(), .n_threads = 3 };
+        fault_host f;
+        fault_init(&f);
+        fault_set_clock(&f, (fault_clock)clock);
+        run(&w, &f.host);
+        assert_true(f.n_looks > 0);
+        assert_null(fault_check(&f));
+        fault_done(&f);
+        assert_int_equal(w.n_failed, 0);
+        assert_undisturbed(&w);
+    }
+}
+
+/* Whoever waits has to look whether it has come. */
+static void waits_that_end_early(void **state)
+{
+    (void)state;
+    work w = { .source = tiny_source(), .n_threads = 3 };
+    fault_host f;
+    fault_init(&f);
+    fault_never_wait(&f);
+    run(&w, &f.host);
+    assert_null(fault_check(&f));
+    fault_done(&f);
+    assert_int_equal(w.n_failed, 0);
+    assert_undisturbed(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +353,8 @@ int main(void)
         cmocka_unit_test(system_calls_about_the_machine),
         cmocka_unit_test(threads_that_do_not_start),
         cmocka_unit_test(short_reads),
+        cmocka_unit_test(wrong_clocks),
+        cmocka_unit_test(waits_that_end_early),
     };
     return cmocka_run_group_tests(tests, run_undisturbed, NULL);
 }

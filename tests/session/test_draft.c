@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "support/fault_host.h"
 #include "support/tiny.h"
 #include "support/toy_model.h"
 
@@ -288,6 +289,44 @@ static void grammars_and_stop_texts(void **state)
     cera_engine_close(engine);
 }
 
+/* How much is guessed is decided by time, what is chosen is not. */
+static void wrong_clocks_change_no_answer(void **state)
+{
+    (void)state;
+    for (int clock = 0; clock < FAULT_CLOCK_COUNT; clock++) {
+        fault_host f;
+        fault_init(&f);
+        fault_set_clock(&f, (fault_clock)clock);
+        cera_engine_options options;
+        cera_engine_options_init(&options);
+        options.host = &f.host;
+        options.n_threads = 2;
+        cera_engine *engine = open_model(1, &options), *plain = open_model(1, NULL);
+        cera_session *a, *b;
+        assert_int_equal(cera_session_new(engine, NULL, &a, NULL), CERA_OK);
+        assert_int_equal(cera_session_new(plain, NULL, &b, NULL), CERA_OK);
+        uint64_t random = 5;
+        int32_t ids[N_CONTEXT];
+        totals sum = { 0 };
+        for (int i = 0; i < 4; i++) {
+            int n = make_text(&random, ids, 40);
+            assert_int_equal(cera_session_append_ids(a, ids, (size_t)n, NULL), CERA_OK);
+            assert_int_equal(cera_session_append_ids(b, ids, (size_t)n, NULL), CERA_OK);
+            generate_both(&random, a, b, i % 2 ? engine : NULL, &sum);
+            if (cera_session_position(a) + 100 > N_CONTEXT) {
+                assert_int_equal(cera_session_rewind(a, 50, NULL), CERA_OK);
+                assert_int_equal(cera_session_rewind(b, 50, NULL), CERA_OK);
+            }
+        }
+        cera_session_free(a);
+        cera_session_free(b);
+        cera_engine_close(engine);
+        cera_engine_close(plain);
+        assert_null(fault_check(&f));
+        fault_done(&f);
+    }
+}
+
 static void wrong_options_are_refused(void **state)
 {
     (void)state;
@@ -315,6 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(guesses_change_no_answer, tell_seed),
         cmocka_unit_test(grammars_and_stop_texts),
+        cmocka_unit_test(wrong_clocks_change_no_answer),
         cmocka_unit_test(wrong_options_are_refused),
     };
     return cmocka_run_group_tests(tests, build_models, drop_models);

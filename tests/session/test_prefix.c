@@ -374,6 +374,47 @@ static void a_fork_shares_memory(void **state)
     }
 }
 
+/* What sessions hold, to the byte: each more with a beginning of 4,000 tokens that is known takes a page
+ * of each group and a state, whoever computed the beginning, and also when it has generated. */
+static void a_session_more_is_a_page(void **state)
+{
+    (void)state;
+    static const char *const archs[] = { "llama", "lfm2" };
+    enum { N_MORE = 8 };
+    for (size_t i = 0; i < 2 * CR_COUNT(archs); i++) {
+        const char *arch = archs[i / 2];
+        size_t n_prefix = i % 2 == 0 ? 4000 : 3968; /* within a page, and at the end of one */
+        fixture x;
+        begin(&x, arch, 0);
+        const cr_pages *pages = x.engine->core->pages;
+        size_t most = page_bytes(&x, 0) +
+                      (pages->zero_state ? page_bytes(&x, cr_pages_state_kind(pages)) : 0);
+        assert_int_equal(pages->graph->n_groups, 1);
+        cera_session *first = new_session(&x), *more[N_MORE];
+        assert_int_equal(cera_session_append_ids(first, x.ids, n_prefix, NULL), CERA_OK);
+        cera_engine_stats before = stats_of(&x);
+        size_t used = before.page_bytes_used + before.state_bytes_used;
+        for (int k = 0; k < N_MORE; k++) {
+            more[k] = new_session(&x);
+            assert_int_equal(cera_session_append_ids(more[k], x.ids, n_prefix, NULL), CERA_OK);
+            assert_int_equal(cera_session_append_ids(more[k], x.ids + k, 8, NULL), CERA_OK);
+            assert_true(generate(more[k], 4).n_reused >= n_prefix - 1);
+            cera_engine_stats after = stats_of(&x);
+            size_t now = after.page_bytes_used + after.state_bytes_used;
+            if (now > used + most)
+                fail_msg("%s: session %d takes %zu bytes, expected %zu at most", arch, k + 1,
+                         now - used, most);
+            used = now;
+        }
+        print_message("%s: %zu bytes a session, %zu at most\n", arch,
+                      (used - before.page_bytes_used - before.state_bytes_used) / N_MORE, most);
+        for (int k = 0; k < N_MORE; k++)
+            cera_session_free(more[k]);
+        cera_session_free(first);
+        end(&x);
+    }
+}
+
 /* With an engine that remembers, too: the blocks and states that it wants were stocked before. */
 typedef struct counter {
     fault_host *host;
@@ -631,6 +672,7 @@ int main(void)
         cmocka_unit_test(the_budget_is_kept),
         cmocka_unit_test(a_window_bounds_memory),
         cmocka_unit_test(a_fork_shares_memory),
+        cmocka_unit_test(a_session_more_is_a_page),
         cmocka_unit_test(tokens_allocate_nothing),
         cmocka_unit_test(failed_allocations_change_nothing),
         cmocka_unit_test(threads_share_what_is_known),

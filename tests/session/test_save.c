@@ -361,6 +361,24 @@ static void every_call_may_fail(void **state)
     assert_true(n_failed > 30);
 }
 
+/* After that the new file has its name, and is whole: it may only be lost with the power. */
+static void a_name_that_may_not_last(void **state)
+{
+    (void)state;
+    fixture x;
+    begin(&x, "lfm2");
+    cera_error err;
+    assert_int_equal(cera_session_save(x.before, path, &err), CERA_OK);
+    fault_os(&x.host, FAULT_SYNC_FOLDER, 1, FAULT_ONCE, EIO);
+    assert_int_equal(cera_session_load(x.session, path, &err), CERA_OK);
+    state_assert_equal(x.session, x.before);
+    assert_int_equal(cera_session_save(x.session, path, &err), CERA_E_IO);
+    assert_non_null(strstr(err.message, "make the new name last"));
+    assert_int_equal(cera_session_load(x.session, path, &err), CERA_OK);
+    state_assert_equal(x.session, x.before);
+    end(&x);
+}
+
 static void short_transfers(void **state)
 {
     (void)state;
@@ -379,7 +397,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loaded_sessions_go_on),     cmocka_unit_test(damage_is_found),
         cmocka_unit_test(foreign_files_are_refused), cmocka_unit_test(nothing_to_save),
-        cmocka_unit_test(every_call_may_fail),       cmocka_unit_test(short_transfers),
+        cmocka_unit_test(every_call_may_fail),       cmocka_unit_test(a_name_that_may_not_last),
+        cmocka_unit_test(short_transfers),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

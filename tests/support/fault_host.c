@@ -319,7 +319,21 @@ static void fault_unmap(void *ctx, const void *ptr, size_t n)
 static uint64_t fault_clock_ns(void *ctx)
 {
     fault_host *f = ctx;
-    return f->base.os.clock_ns(f->base.os.ctx);
+    const uint64_t second = 1000000000, year = 365 * 24 * 3600 * second;
+    pthread_mutex_lock(&f->lock);
+    uint64_t n = ++f->n_looks;
+    fault_clock clock = f->clock;
+    pthread_mutex_unlock(&f->lock);
+    switch (clock) {
+    case FAULT_CLOCK_STANDS:
+        return 5 * second;
+    case FAULT_CLOCK_BACK:
+        return (1 << 20) * second - n * second;
+    case FAULT_CLOCK_LEAPS:
+        return n % 2 * year + n;
+    default:
+        return f->base.os.clock_ns(f->base.os.ctx);
+    }
 }
 
 static int fault_thread_start(void *ctx, void (*entry)(void *arg), void *arg, void **thread)
@@ -343,7 +357,11 @@ static void fault_thread_join(void *ctx, void *thread)
 static void fault_wait(void *ctx, const uint32_t *word, uint32_t value)
 {
     fault_host *f = ctx;
-    f->base.os.wait(f->base.os.ctx, word, value);
+    pthread_mutex_lock(&f->lock);
+    bool never_waits = f->never_waits;
+    pthread_mutex_unlock(&f->lock);
+    if (!never_waits)
+        f->base.os.wait(f->base.os.ctx, word, value);
 }
 
 static void fault_wake(void *ctx, const uint32_t *word)
@@ -450,6 +468,20 @@ void fault_short_writes(fault_host *f, size_t n)
 {
     pthread_mutex_lock(&f->lock);
     f->write_limit = n;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void fault_set_clock(fault_host *f, fault_clock clock)
+{
+    pthread_mutex_lock(&f->lock);
+    f->clock = clock;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void fault_never_wait(fault_host *f)
+{
+    pthread_mutex_lock(&f->lock);
+    f->never_waits = true;
     pthread_mutex_unlock(&f->lock);
 }
 

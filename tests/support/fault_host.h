@@ -37,6 +37,7 @@
 #include "cera.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 
 typedef enum fault_mode {
     FAULT_NEVER,
@@ -65,6 +66,15 @@ typedef enum fault_call {
     FAULT_CALL_COUNT
 } fault_call;
 
+/* What the clock does. */
+typedef enum fault_clock {
+    FAULT_CLOCK_RIGHT,
+    FAULT_CLOCK_STANDS,
+    FAULT_CLOCK_BACK,  /* a second at each look */
+    FAULT_CLOCK_LEAPS, /* a year ahead, and back, by turns */
+    FAULT_CLOCK_COUNT
+} fault_clock;
+
 typedef struct fault_plan {
     fault_mode mode;
     size_t at; /* the i-th call, counted from 1 */
@@ -82,6 +92,9 @@ typedef struct fault_host {
     fault_plan plans[FAULT_CALL_COUNT];
     size_t n_hits;
     size_t read_limit, write_limit;
+    fault_clock clock;
+    size_t n_looks; /* at the clock */
+    bool never_waits;
     size_t n_pieces, n_bytes, peak_bytes;
     size_t n_files, n_maps, n_threads;
     size_t n_logs;
@@ -103,6 +116,10 @@ void fault_os(fault_host *f, fault_call call, size_t i, fault_mode mode, int err
 void fault_short_reads(fault_host *f, size_t n);
 /* Each write takes at most n bytes. */
 void fault_short_writes(fault_host *f, size_t n);
+
+void fault_set_clock(fault_host *f, fault_clock clock);
+/* wait() returns at once, as it may: it is told nothing. */
+void fault_never_wait(fault_host *f);
 
 /* Calls since the fault was set (or since fault_init), and how many were made to fail. */
 size_t fault_calls(fault_host *f, fault_call call);

@@ -9,6 +9,7 @@
 enum {
     LEAST_PASSES = 4, /* the first of them brings the pages in and wakes the clock */
     LEAST_NS = 100000000,
+    MOST_PASSES = 4096,       /* of a clock that stands */
     MULTIPLY_ROUNDS = 100000, /* of a pass */
     MAX_PROJ = 3,             /* of one op */
 };
@@ -115,7 +116,7 @@ static double fastest(const cr_plan *plan, void (*work)(void *ctx, int worker))
     const cera_os *os = &plan->backend->host->os;
     measurement m = { .plan = plan };
     uint64_t best = UINT64_MAX, begin = os->clock_ns(os->ctx), now = begin;
-    for (int i = 0; i < LEAST_PASSES || now - begin < LEAST_NS; i++) {
+    for (int i = 0; i < LEAST_PASSES || (now - begin < LEAST_NS && i < MOST_PASSES); i++) {
         uint64_t start = now;
         cr_pool_run(plan->backend->pool, work, &m);
         now = os->clock_ns(os->ctx);
