@@ -645,6 +645,38 @@ typedef enum cera_pooling {
 CERA_API cera_status cera_engine_embed(cera_engine *engine, const int32_t *ids, size_t n,
                                        cera_pooling pooling, float *out, cera_error *err);
 
+/* ---- adapters: what is added to a model while it runs ------------------------------------- */
+
+/* A LoRA adapter, y = W x + scale B (A x) for some of the model's matrices, or a control vector, which is
+ * added to what leaves a layer. The weights stay as they are, so sessions of one engine may have
+ * different adapters, and change them between tokens. Immutable, reference counted, shared by threads. */
+typedef struct cera_adapter cera_adapter;
+
+/* Opens an adapter for the model of an engine, which it holds. The path is
+ *   a GGUF file     as llama.cpp's tools write it, LoRA or control vector
+ *   a folder        of PEFT's, with adapter_config.json and adapter_model.safetensors (or the path of
+ *                   the latter): LoRA with alpha over rank, or over its root, and patterns of both
+ * What it says is copied: the file may go. All of it is understood and fits, or nothing is opened:
+ * CERA_E_UNSUPPORTED names another architecture, a tensor that cannot be adapted, a kind of adapter;
+ * CERA_E_FORMAT a tensor with both shapes, a missing half, numbers that are not finite. */
+CERA_API cera_status cera_adapter_open(cera_engine *engine, const cera_source *source,
+                                       cera_adapter **out, cera_error *err);
+/* Drops the caller's reference. Sessions that have the adapter keep it. */
+CERA_API void cera_adapter_close(cera_adapter *adapter);
+CERA_API cera_adapter *cera_adapter_retain(cera_adapter *adapter);
+
+typedef enum cera_adapter_kind {
+    CERA_ADAPTER_LORA = 0,
+    CERA_ADAPTER_CONTROL = 1, /* a control vector */
+} cera_adapter_kind;
+
+typedef struct cera_adapter_info {
+    cera_adapter_kind kind;
+    size_t n_tensors;       /* of the model, that it adds to; of a control vector: layers */
+    int min_rank, max_rank; /* 0 of a control vector */
+} cera_adapter_info;
+CERA_API void cera_adapter_get_info(const cera_adapter *adapter, cera_adapter_info *out);
+
 /* ---- session: one timeline --------------------------------------------------------------- */
 
 typedef struct cera_session cera_session;
@@ -698,6 +730,29 @@ CERA_API cera_status cera_session_rewind(cera_session *session, size_t position,
 /* Another session that is where this one is, and goes its own way. Costs no copy of keys and values: the
  * two share them until one writes. */
 CERA_API cera_status cera_session_fork(cera_session *session, cera_session **out, cera_error *err);
+
+/* An adapter in a session's list. */
+typedef struct cera_adapter_use {
+    cera_adapter *adapter;
+    float scale; /* times the adapter's own (alpha over rank); 0: as if it were not in the list */
+    int first_layer,
+        last_layer; /* of a control vector only those, from 0; last_layer 0: up to the end */
+} cera_adapter_use;
+
+/* From now on the session computes with these adapters, up to 64 at once, all of the session's engine, in
+ * place of those it had; n 0: with none. They are held. What has been computed stays, with the logits,
+ * and append and generate go on from it. It is never taken for what the new list would have computed:
+ * a sync or rewind after a change computes everything again, and other sessions find only what was
+ * computed with their own list. A list is the same when adapters (by content, not path) and scales are, in
+ * the same order. A fork has the list; a saved session is loaded by sessions that have the same
+ * one. On failure nothing has changed. */
+CERA_API cera_status cera_session_set_adapters(cera_session *session, const cera_adapter_use *uses,
+                                               size_t n, cera_error *err);
+
+/* As cera_engine_embed, with the session's adapters. What the session has computed has no part in it, and
+ * stays. */
+CERA_API cera_status cera_session_embed(cera_session *session, const int32_t *ids, size_t n,
+                                        cera_pooling pooling, float *out, cera_error *err);
 
 /* Drops n_drop tokens behind the first n_keep: those behind them come to lower positions and keep their
  * keys and values, which are not what computing the shorter text would give, for they have seen the

@@ -88,5 +88,5 @@ cera_status cera_engine_embed(cera_engine *engine, const int32_t *ids, size_t n,
     if (!engine || !ids || !out)
         return cr_fail(err, CERA_E_ARG, "embed: expected an engine, ids and out, found NULL");
     cr_session_env env = cr_engine_env(engine->core);
-    return cr_session_embed(&env, ids, n, pooling, out, err);
+    return cr_session_embed(&env, NULL, ids, n, pooling, out, err);
 }

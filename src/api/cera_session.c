@@ -3,6 +3,8 @@
 #include "session/save.h"
 #include "session/shift.h"
 
+#include <limits.h>
+
 void cera_session_options_init(cera_session_options *options)
 {
     *options = (cera_session_options){ .size = sizeof *options };
@@ -154,6 +156,35 @@ cera_status cera_session_shift(cera_session *session, size_t n_keep, size_t n_dr
 {
     CR_TRY(want_session(session, err));
     return cr_session_shift(session->core, n_keep, n_drop, err);
+}
+
+cera_status cera_session_set_adapters(cera_session *session, const cera_adapter_use *uses, size_t n,
+                                      cera_error *err)
+{
+    cr_adapter_use cores[CR_MAX_ADAPTERS];
+    CR_TRY(want_session(session, err));
+    if (!uses && n > 0)
+        return cr_fail(err, CERA_E_ARG, "adapters: expected %zu of them, found NULL", n);
+    for (size_t i = 0; i < CR_MIN(n, CR_COUNT(cores)); i++) {
+        if (!uses[i].adapter)
+            return cr_fail(err, CERA_E_ARG, "adapter %zu: expected one, found NULL", i);
+        if (uses[i].first_layer < 0 || uses[i].last_layer < 0)
+            return cr_fail(err, CERA_E_ARG, "adapter %zu: layers: expected 0 or more", i);
+        int last = uses[i].last_layer > 0 ? uses[i].last_layer : INT_MAX;
+        cores[i] =
+            (cr_adapter_use){ uses[i].adapter->core, uses[i].scale, uses[i].first_layer, last };
+    }
+    return cr_session_set_adapters(session->core, cores, n, err);
+}
+
+cera_status cera_session_embed(cera_session *session, const int32_t *ids, size_t n,
+                               cera_pooling pooling, float *out, cera_error *err)
+{
+    CR_TRY(want_session(session, err));
+    if (!ids || !out)
+        return cr_fail(err, CERA_E_ARG, "embed: expected ids and out, found NULL");
+    return cr_session_embed(cr_session_get_env(session->core), session->core, ids, n, pooling, out,
+                            err);
 }
 
 cera_status cera_session_save(cera_session *session, const char *path, cera_error *err)

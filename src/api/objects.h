@@ -4,6 +4,7 @@
 
 #include "engine/engine.h"
 #include "grammar/grammar.h"
+#include "model/adapter.h"
 
 /* A public vocabulary. One that was opened alone has its own host. One that an engine lends is a
  * member of the engine, with `host` pointing to the engine's; it must not be passed to
@@ -19,6 +20,12 @@ struct cera_engine {
     atomic_int n_references; /* the opener's, each session's, each retain's */
     cr_engine *core;
     cera_vocab vocab;
+};
+
+struct cera_adapter {
+    atomic_int n_references;
+    cera_engine *engine; /* retained */
+    cr_adapter *core;
 };
 
 struct cera_session {

@@ -5,7 +5,7 @@
 #ifndef CR_BACKEND_H
 #define CR_BACKEND_H
 
-#include "graph/graph.h"
+#include "graph/adapt.h"
 
 typedef struct cr_backend cr_backend;
 typedef struct cr_plan cr_plan;
@@ -30,6 +30,9 @@ typedef struct cr_batch_seq {
      * page that these rows complete, or NULL for one that nobody wants. NULL: none is wanted. Only
      * for graphs with states_at_pages. */
     float *const *page_states;
+
+    const cr_adaptation *adapt; /* what adapters add, or NULL */
+    float *reduced;             /* [n_rows][adapt->row_floats], room for the run */
 
     int n_logits;  /* so many of the last rows want logits */
     float *logits; /* [n_logits][n_vocab] */

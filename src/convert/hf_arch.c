@@ -57,6 +57,14 @@ const cr_hf_arch *cr_hf_find(cr_str name, const cr_json *config)
     return NULL;
 }
 
+const cr_hf_arch *cr_hf_next(const cr_hf_arch *before, const char *gguf, bool has_experts)
+{
+    for (size_t i = before ? (size_t)(before - archs) + 1 : 0; i < CR_COUNT(archs); i++)
+        if (strcmp(archs[i].gguf, gguf) == 0 && !(has_experts && (archs[i].flags & NO_EXPERTS)))
+            return &archs[i];
+    return NULL;
+}
+
 const char *cr_hf_name(const cr_hf_arch *arch)
 {
     return arch->gguf;

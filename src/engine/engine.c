@@ -98,6 +98,7 @@ static cera_status open_device(cr_engine *engine, const cera_engine_options *opt
         .kv_type = kv_types[options->kv_type],
     };
     CR_TRY(engine->api->plan_new(engine->backend, graph, &plan, &engine->plan, err));
+    engine->max_rows = plan.max_rows;
     cr_scheduler_options scheduler = {
         .api = engine->api,
         .plan = engine->plan,
@@ -281,6 +282,7 @@ cr_session_env cr_engine_env(cr_engine *engine)
         .prefix = engine->prefix,
         .store = engine->store,
         .context_size = engine->context_size,
+        .max_rows = engine->max_rows,
         .scheduler = engine->scheduler,
         .run = run,
         .identify = identify,

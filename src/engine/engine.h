@@ -29,6 +29,7 @@ typedef struct cr_engine {
     cr_state_id id;    /* of files of state */
     bool has_id;
     int context_size;
+    int max_rows; /* of a run of the plan */
     double load_ms;
 } cr_engine;
 

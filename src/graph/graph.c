@@ -108,3 +108,54 @@ void cr_graph_mid(cr_graph *graph, cr_op *op, int value)
     op->mid = value;
     use_value(graph, value, (int)(op - graph->ops));
 }
+
+int cr_op_projs(const cr_op *op, const cr_proj *out[CR_MAX_PROJS])
+{
+    int n = 0;
+    switch (op->kind) {
+    case CR_OP_NORM_QKV:
+        out[n++] = &op->u.qkv.q;
+        out[n++] = &op->u.qkv.k;
+        out[n++] = &op->u.qkv.v;
+        break;
+    case CR_OP_CONV_IN:
+        out[n++] = &op->u.conv.in;
+        break;
+    case CR_OP_SSM_IN:
+        out[n++] = &op->u.ssm_in.in;
+        break;
+    case CR_OP_RESIDUAL:
+        out[n++] = &op->u.residual.proj;
+        break;
+    case CR_OP_NORM_GATE_UP:
+        out[n++] = &op->u.gate_up.gate;
+        out[n++] = &op->u.gate_up.up;
+        break;
+    case CR_OP_MOE_ROUTE:
+        out[n++] = &op->u.moe_route.router;
+        break;
+    case CR_OP_MOE_GATE_UP:
+        out[n++] = &op->u.moe_gate_up.gate;
+        out[n++] = &op->u.moe_gate_up.up;
+        break;
+    case CR_OP_MOE_DOWN:
+        out[n++] = &op->u.moe_down.proj;
+        break;
+    case CR_OP_HEAD:
+        out[n++] = &op->u.head.proj;
+        break;
+    case CR_OP_EMBED: /* takes a row */
+    case CR_OP_ATTEND:
+    case CR_OP_SSM_SCAN:
+    case CR_OP_COUNT:
+        break;
+    }
+    return n;
+}
+
+const cr_routing *cr_op_experts(const cr_op *op)
+{
+    if (op->kind == CR_OP_MOE_GATE_UP)
+        return &op->u.moe_gate_up.routing;
+    return op->kind == CR_OP_MOE_DOWN ? &op->u.moe_down.routing : NULL;
+}

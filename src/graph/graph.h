@@ -39,10 +39,11 @@ static inline const float *cr_weight_f32(const cr_weight *weight)
     return (const float *)(const void *)weight->data;
 }
 
-/* y = weight x + bias. bias is NULL or [n_rows]. */
+/* y = weight x + bias, and what adapters add (graph/adapt.h). bias is NULL or [n_rows]. */
 typedef struct cr_proj {
     const cr_weight *weight;
     const cr_weight *bias;
+    int slot; /* its number among the graph's; set by cr_graph_place */
 } cr_proj;
 
 /* y = x / sqrt(mean(x^2) + eps) * weight. A weight of several rows has one for each group of n_cols
@@ -111,6 +112,7 @@ typedef struct cr_op {
         struct {
             const cr_weight *table; /* [n_vocab][n_embd] */
             float scale;            /* of the rows */
+            int slot;               /* as in cr_proj */
         } embed;
         struct {
             cr_norm norm; /* or none */
@@ -247,6 +249,7 @@ typedef struct cr_graph {
     /* So many of the last ops, HEAD among them, keep nothing: they compute no rows but those that
      * want logits or hidden states. */
     int n_result_ops;
+    int n_slots; /* what adapters may add to; set by cr_graph_place */
 
     size_t row_floats;   /* of the backend's buffer; set by cr_graph_place */
     size_t state_floats; /* of a sequence's state */
@@ -269,13 +272,20 @@ int cr_graph_rope(cr_graph *graph, const cr_rope *rope);
 cr_op *cr_graph_op(cr_graph *graph, cr_op_kind kind, int layer, int in, int out);
 void cr_graph_mid(cr_graph *graph, cr_op *op, int value);
 
+/* The projections that an op multiplies its input by, and how many they are. */
+enum { CR_MAX_PROJS = 3 };
+int cr_op_projs(const cr_op *op, const cr_proj *out[CR_MAX_PROJS]);
+/* The routing of an op whose projections are stacks, a matrix for each expert; NULL: they are plain. */
+const cr_routing *cr_op_experts(const cr_op *op);
+
 /* Checks that the tensors of every op fit together; the error names op and tensor. */
 cera_status cr_graph_check(const cr_graph *graph, cera_error *err);
 
 /* A width in floats, rounded up so that what follows is aligned to 64 bytes. */
 size_t cr_graph_padded(size_t width);
 
-/* Gives every value its place in a row, so that values that are never alive together share it. */
+/* Gives every value its place in a row, so that values that are never alive together share it, and
+ * every projection its number. */
 void cr_graph_place(cr_graph *graph);
 
 #endif

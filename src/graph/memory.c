@@ -17,8 +17,24 @@ size_t cr_graph_padded(size_t width)
     return (width + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
 }
 
+/* Numbers what adapters may add to. */
+static void number_slots(cr_graph *graph)
+{
+    graph->n_slots = 0;
+    for (int i = 0; i < graph->n_ops; i++) {
+        cr_op *op = &graph->ops[i];
+        const cr_proj *projs[CR_MAX_PROJS];
+        int n = cr_op_projs(op, projs);
+        if (op->kind == CR_OP_EMBED)
+            op->u.embed.slot = graph->n_slots++;
+        for (int k = 0; k < n; k++)
+            ((cr_proj *)(uintptr_t)projs[k])->slot = graph->n_slots++; /* of an op that is ours */
+    }
+}
+
 void cr_graph_place(cr_graph *graph)
 {
+    number_slots(graph);
     graph->row_floats = 0;
     for (int i = 0; i < graph->n_values; i++) {
         cr_value_slot *value = &graph->values[i];

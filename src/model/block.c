@@ -32,7 +32,7 @@ void cr_layer_attention(const cr_hparams *hp, int i, cr_layer *out)
 
 static cr_proj proj(const cr_weight *weight, const cr_weight *bias)
 {
-    return (cr_proj){ weight, bias };
+    return (cr_proj){ .weight = weight, .bias = bias };
 }
 
 static cr_norm norm(const lowering *l, const cr_weight *weight)

@@ -19,9 +19,18 @@ typedef struct block {
     int n_stored;                  /* for so many of its tokens; 0: nothing */
 } block;
 
+struct cr_prefix_root {
+    block block; /* without tokens and parent; first, so that it leads to the root */
+    cr_prefix *prefix;
+    cr_digest adapters;
+    int n_holders;
+    cr_prefix_root *next;
+};
+
 struct cr_prefix {
     cr_pages *pages;
-    block root; /* without tokens */
+    cr_prefix_root plain;  /* without adapters */
+    cr_prefix_root *roots; /* the others */
     block *newest, *oldest;
     block *spare;
     size_t n_spare, n_blocks;
@@ -49,10 +58,65 @@ static void link_use(cr_prefix *prefix, block *b)
 /* The block and those before it become the most recently used ones, the first block the most. */
 static void touch(cr_prefix *prefix, block *b)
 {
-    for (; b != &prefix->root; b = b->parent) {
+    for (; b->parent; b = b->parent) {
         unlink_use(prefix, b);
         link_use(prefix, b);
     }
+}
+
+/* ---- roots ------------------------------------------------------------------------------- */
+
+static cr_prefix_root *root_of(const block *b)
+{
+    while (b->parent)
+        b = b->parent;
+    return (cr_prefix_root *)(uintptr_t)b; /* of a tree that the caller may change */
+}
+
+/* A root that leads nowhere goes. */
+static void tidy_root(cr_prefix_root *root)
+{
+    cr_prefix *prefix = root->prefix;
+    if (root == &prefix->plain || root->n_holders > 0 || root->block.child)
+        return;
+    cr_prefix_root **link = &prefix->roots;
+    while (*link != root)
+        link = &(*link)->next;
+    *link = root->next;
+    cr_free(prefix->pages->host, CR_MEM_OBJECT, root, sizeof *root);
+}
+
+cr_prefix_root *cr_prefix_hold_root(cr_prefix *prefix, cr_digest adapters)
+{
+    cr_prefix_root *root = prefix->roots;
+    while (root && !cr_digest_equal(root->adapters, adapters))
+        root = root->next;
+    if (cr_digest_equal(adapters, CR_DIGEST_EMPTY))
+        root = &prefix->plain;
+    if (!root) {
+        root = cr_alloc_zero(prefix->pages->host, CR_MEM_OBJECT, sizeof *root);
+        if (!root)
+            return NULL;
+        root->prefix = prefix;
+        root->adapters = adapters;
+        root->next = prefix->roots;
+        prefix->roots = root;
+    }
+    root->n_holders++;
+    return root;
+}
+
+void cr_prefix_drop_root(cr_prefix_root *root)
+{
+    if (!root)
+        return;
+    root->n_holders--;
+    tidy_root(root);
+}
+
+cr_digest cr_prefix_adapters(const cr_prefix_root *root)
+{
+    return root->adapters;
 }
 
 /* ---- blocks ------------------------------------------------------------------------------ */
@@ -81,6 +145,7 @@ static void set_page(cr_prefix *prefix, block *b, int group, cr_page *page)
 static void remove_block(cr_prefix *prefix, block *b)
 {
     assert(!b->child);
+    block *parent = b->parent;
     block **link = &b->parent->child;
     while (*link != b)
         link = &(*link)->sibling;
@@ -93,6 +158,8 @@ static void remove_block(cr_prefix *prefix, block *b)
     prefix->spare = b;
     prefix->n_spare++;
     prefix->n_blocks--;
+    if (!parent->parent)
+        tidy_root(root_of(parent));
 }
 
 /* A child without tokens and pages, or NULL when the stock is empty. */
@@ -213,6 +280,7 @@ cera_status cr_prefix_new(cr_pages *pages, int n_context, cr_prefix **out, cera_
     if (!prefix)
         return cr_fail_nomem(err, sizeof *prefix, "the prefix tree");
     prefix->pages = pages;
+    prefix->plain.prefix = prefix;
     plan_states(prefix, n_context);
     pages->evict = evict;
     pages->ctx = prefix;
@@ -309,10 +377,11 @@ static void fill_line(cr_prefix *prefix, cr_line *line, const place *from)
     }
 }
 
-void cr_prefix_find(cr_prefix *prefix, const int32_t *ids, size_t n, int least, cr_line *line,
+void cr_prefix_find(cr_prefix_root *root, const int32_t *ids, size_t n, int least, cr_line *line,
                     int *n_known)
 {
-    block *b = &prefix->root;
+    cr_prefix *prefix = root->prefix;
+    block *b = &root->block;
     int at = 0, most = (int)n - 1; /* at least one token is left to be computed */
     int c = 0;
     place best = { .position = least };
@@ -400,10 +469,11 @@ static block *child_for(cr_prefix *prefix, block *parent, const int32_t *ids, in
     return shorter ? shorter : add_block(prefix, parent);
 }
 
-void cr_prefix_add(cr_prefix *prefix, const int32_t *ids, int n, const cr_line *line,
+void cr_prefix_add(cr_prefix_root *root, const int32_t *ids, int n, const cr_line *line,
                    cr_page *state)
 {
-    block *b = &prefix->root;
+    cr_prefix *prefix = root->prefix;
+    block *b = &root->block;
     for (int at = 0; at < n; at += CR_PAGE) {
         int n_block = CR_MIN(n - at, CR_PAGE);
         bool is_last = at + n_block == n;
@@ -418,9 +488,10 @@ void cr_prefix_add(cr_prefix *prefix, const int32_t *ids, int n, const cr_line *
     touch(prefix, b);
 }
 
-void cr_prefix_share(const cr_prefix *prefix, const int32_t *ids, cr_line *line)
+void cr_prefix_share(const cr_prefix_root *root, const int32_t *ids, cr_line *line)
 {
-    const block *b = &prefix->root;
+    const cr_prefix *prefix = root->prefix;
+    const block *b = &root->block;
     for (int i = 0; b && (i + 1) * CR_PAGE <= line->position; i++) {
         b = child_with(b, ids + i * CR_PAGE, CR_PAGE);
         for (int g = 0; b && g < prefix->pages->graph->n_groups; g++) {
@@ -447,9 +518,9 @@ static unsigned parts_of(cr_page *const *pages, const cr_page *state)
 }
 
 /* The last of the whole blocks that spell the beginning of ids[0, n), and how many they are. */
-static block *follow(const cr_prefix *prefix, const int32_t *ids, int n, int *n_blocks)
+static block *follow(const cr_prefix_root *root, const int32_t *ids, int n, int *n_blocks)
 {
-    const block *b = &prefix->root;
+    const block *b = &root->block;
     *n_blocks = 0;
     while ((*n_blocks + 1) * CR_PAGE <= n) {
         int c;
@@ -462,10 +533,10 @@ static block *follow(const cr_prefix *prefix, const int32_t *ids, int n, int *n_
     return (block *)(uintptr_t)b; /* of a tree that the caller may change */
 }
 
-int cr_prefix_known(const cr_prefix *prefix, const int32_t *ids, int n)
+int cr_prefix_known(const cr_prefix_root *root, const int32_t *ids, int n)
 {
     int n_blocks, n_part;
-    const block *b = follow(prefix, ids, n, &n_blocks);
+    const block *b = follow(root, ids, n, &n_blocks);
     int at = n_blocks * CR_PAGE;
     best_child(b, ids + at, n - at, &n_part);
     return at + n_part;
@@ -477,10 +548,11 @@ static int blocks_before(int n)
     return (n - 1) / CR_PAGE;
 }
 
-bool cr_prefix_graft(cr_prefix *prefix, const int32_t *ids, int n, const cr_prefix_parts *parts)
+bool cr_prefix_graft(cr_prefix_root *root, const int32_t *ids, int n, const cr_prefix_parts *parts)
 {
+    cr_prefix *prefix = root->prefix;
     int n_blocks, n_before = blocks_before(n), n_own = n - n_before * CR_PAGE;
-    block *parent = follow(prefix, ids, n_before * CR_PAGE, &n_blocks);
+    block *parent = follow(root, ids, n_before * CR_PAGE, &n_blocks);
     ids += n_before * CR_PAGE;
     if (n_blocks < n_before)
         return false;
@@ -511,14 +583,14 @@ static bool is_stored(const block *b)
     return b->n == b->n_stored && (parts_of(b->pages, b->state) & ~b->stored) == 0;
 }
 
-bool cr_prefix_take_unstored(cr_prefix *prefix, int32_t *ids, int *n, int *n_had,
-                             cr_prefix_parts *parts)
+cr_prefix_root *cr_prefix_take_unstored(cr_prefix *prefix, int32_t *ids, int *n, int *n_had,
+                                        cr_prefix_parts *parts)
 {
     const block *b = prefix->newest;
     while (b && is_stored(b))
         b = b->older;
     if (!b)
-        return false;
+        return NULL;
     *parts = (cr_prefix_parts){ .state = b->state };
     for (int g = 0; g < prefix->pages->graph->n_groups; g++) {
         parts->pages[g] = b->pages[g];
@@ -528,23 +600,27 @@ bool cr_prefix_take_unstored(cr_prefix *prefix, int32_t *ids, int *n, int *n_had
     if (b->state)
         cr_pages_hold_cached(prefix->pages, b->state);
     *n = 0;
-    for (const block *at = b; at != &prefix->root; at = at->parent)
+    for (const block *at = b; at->parent; at = at->parent)
         *n += at->n;
     bool is_end =
         (b->stored & STATE_PART) != 0; /* on the disk, which a longer one does not replace */
     *n_had = b->n_stored > 0 && !is_end ? *n - b->n + b->n_stored : 0;
     int end = *n;
-    for (const block *at = b; at != &prefix->root; at = at->parent) {
+    for (const block *at = b; at->parent; at = at->parent) {
         end -= at->n;
         memcpy(ids + end, at->ids, (size_t)at->n * sizeof *ids);
     }
-    return true;
+    cr_prefix_root *root = root_of(b);
+    root->n_holders++;
+    return root;
 }
 
-void cr_prefix_give_back(cr_prefix *prefix, const int32_t *ids, int n, const cr_prefix_parts *parts)
+void cr_prefix_give_back(cr_prefix_root *root, const int32_t *ids, int n,
+                         const cr_prefix_parts *parts)
 {
+    cr_prefix *prefix = root->prefix;
     int n_blocks, n_before = blocks_before(n), n_own = n - n_before * CR_PAGE;
-    const block *parent = follow(prefix, ids, n_before * CR_PAGE, &n_blocks);
+    const block *parent = follow(root, ids, n_before * CR_PAGE, &n_blocks);
     block *b = n_blocks == n_before ? child_with(parent, ids + n_before * CR_PAGE, n_own) : NULL;
     if (b) { /* it may have grown meanwhile */
         unsigned before = b->n_stored == n_own ? b->stored : 0;
@@ -554,6 +630,7 @@ void cr_prefix_give_back(cr_prefix *prefix, const int32_t *ids, int n, const cr_
     for (int g = 0; g < prefix->pages->graph->n_groups; g++)
         cr_pages_drop_cached(prefix->pages, parts->pages[g]);
     cr_pages_drop_cached(prefix->pages, parts->state);
+    cr_prefix_drop_root(root);
 }
 
 /* ---- stats ------------------------------------------------------------------------------- */

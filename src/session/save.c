@@ -38,9 +38,14 @@ cera_status cr_session_save(cr_session *session, const char *path, cera_error *e
         return cr_fail(err, CERA_E_UNSUPPORTED,
                        "save: the session was shifted, and a file has no place for what its keys "
                        "came from; append its history to another session and save that");
+    if (session->is_mixed)
+        return cr_fail(err, CERA_E_UNSUPPORTED,
+                       "save: the session's adapters were changed after some of its tokens were "
+                       "computed; make the history what it is, which computes it again, and save "
+                       "that");
     cr_host *host = session->env.host;
     cr_state_id id;
-    CR_TRY(session->env.identify(session->env.ctx, &id, err));
+    CR_TRY(cr_session_identify(session, &id, err));
     size_t n_room = cr_state_room(session->env.pages);
     void *room = cr_alloc(host, CR_MEM_SCRATCH, n_room);
     if (!room)
@@ -124,7 +129,9 @@ static void accept(cr_session *session, const cr_state_reader *r, const int32_t 
     session->now = session->next;
     session->next = old;
     cr_pages_unlock(pages);
+    session->is_mixed = false;
     cr_session_unshift(session, 0);
+    cr_session_see_tree(session);
     memcpy(session->history, ids, (size_t)r->n_ids * sizeof *ids);
     cr_session_swap_logits(session);
     session->detok = r->detok;
@@ -156,7 +163,7 @@ static cera_status load(cr_session *session, cr_state_reader *r, cera_error *err
 cera_status cr_session_load(cr_session *session, const char *path, cera_error *err)
 {
     cr_state_id id;
-    CR_TRY(session->env.identify(session->env.ctx, &id, err));
+    CR_TRY(cr_session_identify(session, &id, err));
     cr_state_reader reader;
     CR_TRY(cr_state_open(&reader, session->env.pages, &id, path, err));
     cera_status status = load(session, &reader, err);

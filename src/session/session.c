@@ -41,6 +41,7 @@ void cr_session_free(cr_session *session)
     cr_grammar_release(session->open.grammar);
     cr_pages *pages = session->env.pages;
     cr_session_unshift(session, 0);
+    cr_adapted_done(session, &session->adapted);
     cr_line_done(&session->now, pages);
     cr_line_done(&session->next, pages);
     cr_pages_lock(pages);
@@ -58,7 +59,8 @@ static bool allocate(cr_session *session)
     session->history =
         cr_alloc(session->env.host, CR_MEM_OBJECT, (size_t)session->n_context * sizeof(int32_t));
     return session->history && cr_line_init(&session->now, session->env.pages, n_pages) &&
-           cr_line_init(&session->next, session->env.pages, n_pages);
+           cr_line_init(&session->next, session->env.pages, n_pages) &&
+           cr_adapted_init(session, &session->adapted, NULL, 0, NULL) == CERA_OK;
 }
 
 cera_status cr_session_new(const cr_session_env *env, int context_size, cr_session **out,
@@ -71,6 +73,7 @@ cera_status cr_session_new(const cr_session_env *env, int context_size, cr_sessi
     if (!session)
         return cr_fail_nomem(err, sizeof *session, "the session");
     session->env = *env;
+    session->prefix = env->prefix;
     session->n_context = context_size > 0 ? context_size : env->context_size;
     if (!allocate(session)) {
         size_t bytes = (size_t)session->n_context * sizeof(int32_t);
@@ -87,8 +90,13 @@ cera_status cr_session_new(const cr_session_env *env, int context_size, cr_sessi
 cera_status cr_session_fork(cr_session *session, cr_session **out, cera_error *err)
 {
     cr_session *child;
-    CR_TRY(cr_session_new(&session->env, session->n_context, &child, err));
-    cera_status status = cr_session_fork_shift(session, child, err);
+    cr_session_env env = session->env;
+    env.prefix = session->prefix;
+    CR_TRY(cr_session_new(&env, session->n_context, &child, err));
+    cera_status status =
+        cr_session_set_adapters(child, session->adapted.uses, session->adapted.n, err);
+    if (status == CERA_OK)
+        status = cr_session_fork_shift(session, child, err);
     if (status != CERA_OK) {
         cr_session_free(child);
         return status;
@@ -98,6 +106,8 @@ cera_status cr_session_fork(cr_session *session, cr_session **out, cera_error *e
     cr_line_share(&child->now, session->env.pages, &session->now, position);
     cr_pages_unlock(session->env.pages);
     memcpy(child->history, session->history, (size_t)position * sizeof(int32_t));
+    child->is_mixed = session->is_mixed;
+    cr_session_see_tree(child);
     child->has = session->has;
     child->has_logits = session->has_logits;
     if (child->has)
@@ -113,7 +123,9 @@ void cr_session_reset(cr_session *session)
     cr_pages_lock(session->env.pages);
     cr_line_clear(&session->now, session->env.pages);
     cr_pages_unlock(session->env.pages);
+    session->is_mixed = false;
     cr_session_unshift(session, 0);
+    cr_session_see_tree(session);
     session->has_logits = false;
     cr_detok_init(&session->detok);
     cr_session_set_open(session, (cr_session_open){ .grammar = NULL });
@@ -310,13 +322,15 @@ static void remember(cr_session *session, const cr_line *line, const int32_t *id
     int spacing = cr_prefix_spacing(prefix), position = line->position;
     for (int i = 0; i < states->n; i++) {
         if (states->pages[i])
-            cr_prefix_add(prefix, ids, (states->first + i + 1) * CR_PAGE, line, states->pages[i]);
+            cr_prefix_add(session->adapted.root, ids, (states->first + i + 1) * CR_PAGE, line,
+                          states->pages[i]);
     }
     bool is_place = position == want->place || position == want->branch ||
                     (spacing > 0 && position % spacing == 0);
     if (!is_place)
         position -= position % CR_PAGE;
-    cr_prefix_add(prefix, ids, position, line, is_place && spacing >= 0 ? line->state : NULL);
+    cr_prefix_add(session->adapted.root, ids, position, line,
+                  is_place && spacing >= 0 ? line->state : NULL);
 }
 
 /* Where the chunk at the line's position ends, of n tokens. Where states are known at the ends of runs
@@ -381,6 +395,8 @@ static cera_status run_rows(cr_session *session, cr_line *line, const int32_t *i
         .state_in = line->state ? line->state->data : session->env.pages->zero_state,
         .state_out = session->spare ? session->spare->data : NULL,
         .page_states = states && states->n > 0 ? states->data : NULL,
+        .adapt = session->adapted.adaptation,
+        .reduced = session->adapted.reduced,
         .n_logits = want->logits && is_last ? 1 : 0,
         .logits = session->comes->values,
         .hidden = want->hidden ? want->hidden + (size_t)line->position * n_embd : NULL,
@@ -457,9 +473,12 @@ typedef struct target {
     const scorer *score; /* with one, all behind the first ones is computed; or NULL */
 } target;
 
-/* Where the session itself can go on from. */
+/* Where the session itself can go on from. What other adapters have computed serves for going on, not
+ * for a history that is to be what the present ones make of it. */
 static int own_start(const cr_session *session, const target *to)
 {
+    if (session->is_mixed && to->n_before == 0)
+        return 0;
     if (to->n_same == session->now.position && to->n_same < to->n)
         return to->n_same;
     int start = CR_MIN(to->n_same, to->n - 1); /* logits come of the last token */
@@ -475,10 +494,10 @@ static int begin_line(cr_session *session, const target *to)
     int start = own_start(session, to), n_known = 0;
     bool looks = session->env.prefix && !to->score;
     if (looks && session->env.store)
-        cr_store_read(session->env.store, to->ids, to->n, &session->cancel);
+        cr_store_read(session->env.store, session->adapted.root, to->ids, to->n, &session->cancel);
     cr_pages_lock(pages);
     if (looks)
-        cr_prefix_find(session->env.prefix, to->ids, (size_t)to->n, start, &session->next,
+        cr_prefix_find(session->adapted.root, to->ids, (size_t)to->n, start, &session->next,
                        &n_known);
     if (session->next.position == 0)
         cr_line_share(&session->next, pages, &session->now, start);
@@ -509,9 +528,12 @@ static cera_status bring(cr_session *session, const target *to, size_t *n_reused
     cr_line *next = &session->next;
     wanted want = { .cancel = &session->cancel, .logits = true, .score = to->score };
     take_seat(session, CR_SEAT_PRESENT);
-    /* Where nothing is left of a shift, everything is known to all and from all again. */
-    bool unshifts = session->origins && own_start(session, to) <= session->n_pure;
-    if (unshifts)
+    /* Where nothing is left of a shift or of other adapters, everything is known to all and from all
+     * again. */
+    bool is_alone = session->origins || session->is_mixed;
+    bool rejoins = is_alone && (!session->is_mixed || to->n_before == 0) &&
+                   (!session->origins || own_start(session, to) <= session->n_pure);
+    if (rejoins)
         session->env.prefix = session->prefix;
     want.branch = begin_line(session, to);
     int start = next->position;
@@ -531,7 +553,7 @@ static cera_status bring(cr_session *session, const target *to, size_t *n_reused
     cr_pages_lock(pages);
     if (status == CERA_OK) {
         if (session->env.prefix) {
-            cr_prefix_share(session->env.prefix, to->ids, next);
+            cr_prefix_share(session->adapted.root, to->ids, next);
             cr_prefix_count(session->env.prefix, n_known, (size_t)(to->n - start));
         }
         cr_line old = session->now;
@@ -544,11 +566,12 @@ static cera_status bring(cr_session *session, const target *to, size_t *n_reused
     tell_store(session);
     if (status == CERA_E_CANCELLED)
         cr_session_take_cancel(session);
-    if (status != CERA_OK && unshifts)
+    if (status != CERA_OK && rejoins)
         session->env.prefix = NULL;
     if (status != CERA_OK)
         return status;
-    cr_session_unshift(session, unshifts ? 0 : start);
+    session->is_mixed = session->is_mixed && !rejoins;
+    cr_session_unshift(session, rejoins ? 0 : start);
     memmove(session->history, to->ids, (size_t)to->n * sizeof *to->ids);
     cr_session_swap_logits(session);
     cr_detok_init(&session->detok);
@@ -635,7 +658,8 @@ cera_status cr_session_sync(cr_session *session, const int32_t *ids, size_t n, c
     while (to.n_same < CR_MIN(session->now.position, to.n) &&
            session->history[to.n_same] == ids[to.n_same])
         to.n_same++;
-    if (to.n_same < to.n || session->now.position > to.n || !session->has_logits)
+    if (to.n_same < to.n || session->now.position > to.n || !session->has_logits ||
+        session->is_mixed)
         CR_TRY(bring(session, &to, &n_reused, err));
     session->n_prompt = n;
     session->n_reused = n_reused;
@@ -745,7 +769,7 @@ static void remember_token(cr_session *session)
         has_state(session) && session->env.prefix ? cr_prefix_spacing(session->env.prefix) : -1;
     if (spacing > 0 && session->now.position % spacing == 0 &&
         pages->counts[cr_pages_state_kind(pages)].n_free > 0)
-        cr_prefix_add(session->env.prefix, session->history, session->now.position, &session->now,
+        cr_prefix_add(session->adapted.root, session->history, session->now.position, &session->now,
                       session->now.state);
 }
 
@@ -885,7 +909,7 @@ cera_status cr_session_settle(cr_session *session, cera_error *err)
     cr_pages_lock(pages);
     cr_line_trim(now, pages);
     if (prefix && now->position > 0)
-        cr_prefix_add(prefix, session->history, now->position, now,
+        cr_prefix_add(session->adapted.root, session->history, now->position, now,
                       cr_prefix_spacing(prefix) >= 0 ? now->state : NULL);
     cr_session_drop_room(session);
     cr_pages_unlock(pages);
@@ -917,8 +941,8 @@ static cera_status embed_rows(cr_session *session, const int32_t *ids, size_t n,
     return status;
 }
 
-cera_status cr_session_embed(const cr_session_env *env, const int32_t *ids, size_t n,
-                             cera_pooling pooling, float *out, cera_error *err)
+cera_status cr_session_embed(const cr_session_env *env, const cr_session *like, const int32_t *ids,
+                             size_t n, cera_pooling pooling, float *out, cera_error *err)
 {
     if (n == 0)
         return cr_fail(err, CERA_E_ARG, "input: expected at least one token, found none");
@@ -936,9 +960,13 @@ cera_status cr_session_embed(const cr_session_env *env, const int32_t *ids, size
     alone.prefix = NULL; /* every token's hidden state is wanted, so every one is computed */
     cr_session *session;
     CR_TRY(cr_session_new(&alone, 0, &session, err));
-    float *rows = cr_alloc(env->host, CR_MEM_SCRATCH, bytes);
-    cera_status status =
-        rows ? embed_rows(session, ids, n, rows, err) : cr_fail_nomem(err, bytes, "hidden states");
+    cera_status status = CERA_OK;
+    if (like)
+        status = cr_session_set_adapters(session, like->adapted.uses, like->adapted.n, err);
+    float *rows = status == CERA_OK ? cr_alloc(env->host, CR_MEM_SCRATCH, bytes) : NULL;
+    if (status == CERA_OK)
+        status = rows ? embed_rows(session, ids, n, rows, err)
+                      : cr_fail_nomem(err, bytes, "hidden states");
     if (status == CERA_OK && pooling == CERA_POOLING_MEAN)
         mean_rows(rows, n, width, out);
     else if (status == CERA_OK)

@@ -9,7 +9,7 @@
 #define CR_SESSION_H
 
 #include "grammar/grammar.h"
-#include "model/model.h"
+#include "model/adapter.h"
 #include "session/prefix.h"
 #include "session/scheduler.h"
 #include "token/detok.h"
@@ -27,6 +27,7 @@ typedef struct cr_session_env {
     cr_prefix *prefix;      /* NULL: nothing is reused */
     struct cr_store *store; /* of the tree, on disk; NULL: none */
     int context_size;
+    int max_rows; /* of a run */
     cr_scheduler *scheduler;
     /* Computes, by the scheduler. */
     cera_status (*run)(void *ctx, cr_seat *seat, const cr_batch_seq *seq, cera_error *err);
@@ -58,15 +59,20 @@ cera_status cr_session_fork(cr_session *session, cr_session **out, cera_error *e
 cera_status cr_session_generate(cr_session *session, const cera_generate_options *options,
                                 const cr_session_env *draft, const cera_sink *sink,
                                 cera_summary *summary, cera_error *err);
+/* From now on computes with these adapters [n], of the session's model, which are held: see
+ * cera_session_set_adapters. */
+cera_status cr_session_set_adapters(cr_session *session, const cr_adapter_use *uses, size_t n,
+                                    cera_error *err);
 void cr_session_cancel(cr_session *session);
 void cr_session_reset(cr_session *session);
 
 const float *cr_session_logits(const cr_session *session);
 const int32_t *cr_session_history(const cr_session *session, size_t *n);
 
-/* Hidden states of ids[0, n) in a timeline of their own: see cera_engine_embed. */
-cera_status cr_session_embed(const cr_session_env *env, const int32_t *ids, size_t n,
-                             cera_pooling pooling, float *out, cera_error *err);
+/* Hidden states of ids[0, n) in a timeline of their own, with the adapters of `like` unless that is NULL:
+ * see cera_engine_embed. */
+cera_status cr_session_embed(const cr_session_env *env, const cr_session *like, const int32_t *ids,
+                             size_t n, cera_pooling pooling, float *out, cera_error *err);
 
 /* ---- between session.c and generate.c ---------------------------------------------------- */
 

@@ -2,7 +2,8 @@
  *
  *     session.c  life, appending, going back, single tokens
  *     save.c     a session to a file and back
- *     shift.c    dropping tokens from the middle */
+ *     shift.c    dropping tokens from the middle
+ *     adapted.c  which adapters it has */
 #ifndef CR_SESSION_INTERNAL_H
 #define CR_SESSION_INTERNAL_H
 
@@ -33,6 +34,17 @@ typedef struct cr_origin {
     int position;
 } cr_origin;
 
+/* The adapters of a session. */
+typedef struct cr_adapted {
+    cr_arena arena;       /* of all but the room */
+    cr_adapter_use *uses; /* [n], each adapter held */
+    size_t n;
+    const cr_adaptation *adaptation; /* what they add up to; NULL: nothing */
+    cr_digest digest;                /* of that */
+    float *reduced;                  /* room for it: see cr_batch_seq */
+    cr_prefix_root *root;            /* held; NULL without a tree */
+} cr_adapted;
+
 struct cr_session {
     cr_session_env env;
     uint64_t writer; /* of pages */
@@ -44,9 +56,13 @@ struct cr_session {
         *comes; /* of the last token, and those that are being computed, held alone; or NULL */
     bool has_logits;
     /* Of a session that was shifted. What stands behind the first n_pure tokens has seen tokens that are
-     * gone, so nobody else may have it: env.prefix is NULL, and `prefix` has what it was. */
+     * gone, so nobody else may have it. */
     cr_origin *origins; /* [n_context]; NULL: it was not */
     int n_pure;
+    cr_adapted adapted;
+    bool is_mixed; /* some of the line was computed with other adapters than those */
+    /* The engine's tree; env.prefix is the same, or NULL while the session has what nobody else may
+     * have. */
     cr_prefix *prefix;
     cr_detok detok;
     cr_session_open open;
@@ -64,6 +80,16 @@ cera_status cr_session_want_room(cr_session *session, cera_error *err);
 void cr_session_drop_room(cr_session *session);
 /* The logits that were computed become those of the last token. */
 void cr_session_swap_logits(cr_session *session);
+/* The adapters uses [n] for a session, which has them only when it takes them; a cleared one is done,
+ * too. */
+cera_status cr_adapted_init(cr_session *session, cr_adapted *out, const cr_adapter_use *uses,
+                            size_t n, cera_error *err);
+void cr_adapted_done(cr_session *session, cr_adapted *adapted);
+/* Sets env.prefix: the tree, unless the session was shifted or is mixed. */
+void cr_session_see_tree(cr_session *session);
+/* What files of the session's state belong to. */
+cera_status cr_session_identify(const cr_session *session, struct cr_state_id *out,
+                                cera_error *err);
 /* A session that was shifted goes on from `start` of its own line: with n_pure or less it is like any
  * other again. */
 void cr_session_unshift(cr_session *session, int start);

@@ -40,7 +40,7 @@ void cr_session_unshift(cr_session *session, int start)
     }
     free_origins(session, session->origins);
     session->origins = NULL;
-    session->env.prefix = session->prefix;
+    cr_session_see_tree(session);
 }
 
 cera_status cr_session_fork_shift(const cr_session *session, cr_session *child, cera_error *err)
@@ -52,7 +52,6 @@ cera_status cr_session_fork_shift(const cr_session *session, cr_session *child, 
         return cr_fail_nomem(err, origins_bytes(session), "the session");
     memcpy(child->origins, session->origins, origins_bytes(session));
     child->n_pure = session->n_pure;
-    child->prefix = session->prefix;
     cr_pages_lock(session->env.pages);
     for (int p = 0; p < session->n_context; p++) {
         if (child->origins[p].page)
@@ -123,15 +122,10 @@ static void accept(cr_session *session, int n_keep, int n_drop, cr_origin *origi
     session->now = session->next;
     session->next = old;
     cr_pages_unlock(pages);
-    if (session->origins) {
-        session->n_pure = CR_MIN(session->n_pure, n_keep);
-    } else {
-        session->n_pure = n_keep;
-        session->prefix = session->env.prefix;
-        session->env.prefix = NULL;
-    }
+    session->n_pure = session->origins ? CR_MIN(session->n_pure, n_keep) : n_keep;
     free_origins(session, session->origins);
     session->origins = origins;
+    cr_session_see_tree(session);
     memmove(session->history + n_keep, session->history + n_keep + n_drop,
             (size_t)(end - n_keep) * sizeof *session->history);
     cr_session_set_open(session, (cr_session_open){ .grammar = NULL });

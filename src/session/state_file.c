@@ -26,6 +26,14 @@ typedef struct header {
 } header;
 _Static_assert(sizeof(cr_state_id) == 32 && sizeof(header) == 120, "the header has no holes");
 
+cr_state_id cr_state_id_with(const cr_state_id *id, cr_digest adapters)
+{
+    cr_state_id out = *id;
+    if (!cr_digest_equal(adapters, CR_DIGEST_EMPTY))
+        cr_digest_add(&out.weights, &adapters, sizeof adapters);
+    return out;
+}
+
 /* Positions of page i that a text of n tokens has. */
 static int positions_of(int n, int i)
 {
@@ -195,7 +203,7 @@ static cera_status check_id(const cr_state_reader *r, const header *h, const cr_
     if (!cr_digest_equal(h->id.weights, id->weights))
         return cr_fail(err, CERA_E_UNSUPPORTED,
                        "%s: expected the state of a model with digest %016llx%016llx, found "
-                       "%016llx%016llx; it was saved with other weights",
+                       "%016llx%016llx; it was saved with other weights or adapters",
                        r->path, (unsigned long long)id->weights.high,
                        (unsigned long long)id->weights.low, (unsigned long long)h->id.weights.high,
                        (unsigned long long)h->id.weights.low);

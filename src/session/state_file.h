@@ -20,11 +20,14 @@
 
 /* What the numbers in a file depend on besides the tokens. */
 typedef struct cr_state_id {
-    cr_digest weights; /* of tensors and hyper-parameters, wherever the file lies */
+    cr_digest weights; /* of tensors, hyper-parameters and adapters, wherever the files lie */
     char backend[8];   /* of cr_backend_api: name, padded with zeros, and numerics */
     uint32_t numerics;
     uint32_t kv_type; /* as GGUF numbers it */
 } cr_state_id;
+
+/* The id with adapters, by their digest; CR_DIGEST_EMPTY: without. */
+cr_state_id cr_state_id_with(const cr_state_id *id, cr_digest adapters);
 
 /* Pages [first, end) of a cache group. */
 typedef struct cr_page_span {

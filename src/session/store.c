@@ -37,6 +37,7 @@ struct cr_store {
     void *room;
     int32_t *ids, *last; /* [n_context] of the block at hand, and of the one before it */
     int n_last;
+    cr_digest last_root; /* the key that its path begins with */
 };
 
 static cr_host *host_of(const cr_store *store)
@@ -77,30 +78,30 @@ static cr_store_key key_behind(cr_digest path, const int32_t *ids, int i, int en
     return key;
 }
 
-/* The path of the first n_blocks blocks. */
-static cr_digest path_of(const cr_store *store, const int32_t *ids, int n_blocks)
+/* The path of the first n_blocks blocks, from that of no tokens. */
+static cr_digest path_of(cr_digest root, const int32_t *ids, int n_blocks)
 {
-    cr_digest path = store->root;
+    cr_digest path = root;
     for (int i = 0; i < n_blocks; i++)
         next_path(&path, ids, i);
     return path;
 }
 
 /* The key of the last block of ids[0, n). */
-static cr_store_key last_key(const cr_store *store, const int32_t *ids, int n)
+static cr_store_key last_key(cr_digest root, const int32_t *ids, int n)
 {
     int i = (n - 1) / CR_PAGE;
-    return key_behind(path_of(store, ids, i), ids, i, n);
+    return key_behind(path_of(root, ids, i), ids, i, n);
 }
 
 /* Of the blocks of ids[0, n), the last one first and so most recently the first one: nothing is used
  * later than what it stands behind. Paths only go forward, so each is made again. Blocks are few, and
  * what hashing costs is nothing beside a call of the system. */
-static void touch_path(const cr_store *store, const int32_t *ids, int n, char *path)
+static void touch_path(const cr_store *store, cr_digest root, const int32_t *ids, int n, char *path)
 {
     const cera_os *os = &host_of(store)->os;
     while (n > 0) {
-        cr_store_key key = last_key(store, ids, n);
+        cr_store_key key = last_key(root, ids, n);
         cr_store_path(&store->folder, &key, path);
         os->touch(os->ctx, path);
         n = (n - 1) / CR_PAGE * CR_PAGE;
@@ -109,9 +110,21 @@ static void touch_path(const cr_store *store, const int32_t *ids, int n, char *p
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
+/* The key of no tokens for a list of adapters, and the id of their files; the weights are known. */
+static cr_digest key_of(const cr_store *store, cr_digest adapters)
+{
+    cr_digest key = store->root;
+    if (!cr_digest_equal(adapters, CR_DIGEST_EMPTY))
+        cr_digest_add(&key, &adapters, sizeof adapters);
+    return key;
+}
+
 /* One call's work. */
 typedef struct reading {
     cr_store *store;
+    cr_prefix_root *root;
+    cr_digest key; /* of no tokens */
+    cr_state_id id;
     const int32_t *wanted; /* [n] tokens that the call wants to be known */
     int n;
     int32_t *ids; /* room for those of a file */
@@ -155,7 +168,7 @@ static cera_status open_block(const reading *to, const cr_store_key *key, cr_sta
 {
     const cr_store *store = to->store;
     cr_store_path(&store->folder, key, to->path);
-    CR_TRY(cr_state_open(r, store->pages, &store->id, to->path, NULL));
+    CR_TRY(cr_state_open(r, store->pages, &to->id, to->path, NULL));
     cera_status status = is_block(r, key) ? CERA_OK : CERA_E_FORMAT;
     if (status == CERA_OK)
         status = cr_state_read_ids(r, to->ids, NULL);
@@ -207,7 +220,7 @@ static cera_status read_block(const reading *to, const cr_store_key *key)
     if (status == CERA_OK) {
         cr_pages_lock(store->pages);
         bool grafted = cr_prefix_stock(store->prefix, 1) &&
-                       cr_prefix_graft(store->prefix, to->ids, r.n_ids, &parts);
+                       cr_prefix_graft(to->root, to->ids, r.n_ids, &parts);
         cr_pages_unlock(store->pages);
         status = grafted ? CERA_OK : CERA_E_NOMEM;
     }
@@ -259,7 +272,7 @@ static void read_blocks(const reading *to, int known, const atomic_int *cancel)
     int first = known / CR_PAGE, i = first;
     /* The last token is computed, whatever is known: a state behind it is of no use, but pages are. */
     int most = store->pages->zero_state ? to->n - 1 : to->n;
-    cr_digest path = path_of(store, to->wanted, i);
+    cr_digest path = path_of(to->key, to->wanted, i);
     while ((i + 1) * CR_PAGE <= most && atomic_load(cancel) == 0) {
         cr_store_key key = key_behind(path, to->wanted, i, (i + 1) * CR_PAGE);
         if (read_block(to, &key) != CERA_OK)
@@ -270,15 +283,17 @@ static void read_blocks(const reading *to, int known, const atomic_int *cancel)
     if (i * CR_PAGE + n_part < to->n - 1 && atomic_load(cancel) == 0)
         n_end = read_nearest(to, path, i, n_part);
     if (n_end > 0)
-        touch_path(store, to->ids, i * CR_PAGE + n_end, to->path);
+        touch_path(store, to->key, to->ids, i * CR_PAGE + n_end, to->path);
     else if (i > first)
-        touch_path(store, to->wanted, i * CR_PAGE, to->path);
+        touch_path(store, to->key, to->wanted, i * CR_PAGE, to->path);
 }
 
-void cr_store_read(cr_store *store, const int32_t *ids, int n, const atomic_int *cancel)
+void cr_store_read(cr_store *store, cr_prefix_root *root, const int32_t *ids, int n,
+                   const atomic_int *cancel)
 {
     cr_pages_lock(store->pages);
-    int known = cr_prefix_known(store->prefix, ids, n);
+    int known = cr_prefix_known(root, ids, n);
+    cr_digest adapters = cr_prefix_adapters(root);
     cr_pages_unlock(store->pages);
     if (known >= n - 1 || !find_root(store))
         return;
@@ -286,6 +301,9 @@ void cr_store_read(cr_store *store, const int32_t *ids, int n, const atomic_int 
     size_t n_ids = ((size_t)n + CR_PAGE) * sizeof *ids;
     reading to = {
         .store = store,
+        .root = root,
+        .key = key_of(store, adapters),
+        .id = cr_state_id_with(&store->id, adapters),
         .wanted = ids,
         .n = n,
         .ids = cr_alloc(host, CR_MEM_SCRATCH, n_ids),
@@ -309,11 +327,11 @@ static void stop_writing(cr_store *store, const char *why)
 }
 
 /* Whether the folder has a file with all that the block has. */
-static bool has_file(const cr_store *store, const char *path, const cr_prefix_parts *parts,
-                     const cr_store_key *key)
+static bool has_file(const cr_store *store, const cr_state_id *id, const char *path,
+                     const cr_prefix_parts *parts, const cr_store_key *key)
 {
     cr_state_reader r;
-    if (cr_state_open(&r, store->pages, &store->id, path, NULL) != CERA_OK)
+    if (cr_state_open(&r, store->pages, id, path, NULL) != CERA_OK)
         return false;
     bool has = is_block(&r, key) && (r.has_state || !parts->state);
     for (int g = 0; g < store->pages->graph->n_groups; g++)
@@ -322,12 +340,12 @@ static bool has_file(const cr_store *store, const char *path, const cr_prefix_pa
     return has;
 }
 
-static cera_status write_file(cr_store *store, const char *path, const cr_state_content *content,
-                              cera_error *err)
+static cera_status write_file(cr_store *store, const cr_state_id *id, const char *path,
+                              const cr_state_content *content, cera_error *err)
 {
     cr_output out;
     CR_TRY(cr_output_open(&out, host_of(store), path, err));
-    cera_status status = cr_state_write(store->pages, &store->id, content, store->room, &out, err);
+    cera_status status = cr_state_write(store->pages, id, content, store->room, &out, err);
     if (status == CERA_OK)
         status = cr_output_commit(&out, err);
     cr_output_done(&out);
@@ -354,14 +372,15 @@ static void remove_needless(cr_store *store, const cr_store_key *key, int n_had)
         remove_block(store, &oldest);
 }
 
-static cera_status write_block(cr_store *store, int n, int n_had, const cr_prefix_parts *parts,
-                               cera_error *err)
+static cera_status write_block(cr_store *store, cr_digest adapters, int n, int n_had,
+                               const cr_prefix_parts *parts, cera_error *err)
 {
-    cr_store_key key = last_key(store, store->ids, n);
+    cr_state_id id = cr_state_id_with(&store->id, adapters);
+    cr_store_key key = last_key(key_of(store, adapters), store->ids, n);
     int i = key.block;
     char *path = store->folder.path;
     cr_store_path(&store->folder, &key, path);
-    if (has_file(store, path, parts, &key))
+    if (has_file(store, &id, path, parts, &key))
         return CERA_OK;
     cr_state_content content = {
         .ids = store->ids,
@@ -373,7 +392,7 @@ static cera_status write_block(cr_store *store, int n, int n_had, const cr_prefi
     uint64_t size = cr_state_size(store->pages, &content);
     CR_TRY(cr_store_make_room(&store->folder, size, err));
     cr_store_path(&store->folder, &key, path); /* making room used it */
-    CR_TRY(write_file(store, path, &content, err));
+    CR_TRY(write_file(store, &id, path, &content, err));
     cr_store_count(&store->folder, size);
     atomic_fetch_add(&store->n_written, 1);
     cr_store_index_add(&store->index, &key);
@@ -382,15 +401,16 @@ static cera_status write_block(cr_store *store, int n, int n_had, const cr_prefi
 }
 
 /* The path to the last block that was written becomes recently used, when another one begins. */
-static void leave_path(cr_store *store, int n)
+static void leave_path(cr_store *store, cr_digest root, int n)
 {
-    bool goes_on = n > store->n_last &&
+    bool goes_on = n > store->n_last && cr_digest_equal(root, store->last_root) &&
                    memcmp(store->ids, store->last, (size_t)store->n_last * sizeof *store->ids) == 0;
     if (store->n_last > 0 && !goes_on)
-        touch_path(store, store->last, store->n_last, store->folder.path);
+        touch_path(store, store->last_root, store->last, store->n_last, store->folder.path);
     if (n > 0)
         memcpy(store->last, store->ids, (size_t)n * sizeof *store->ids);
     store->n_last = n;
+    store->last_root = root;
 }
 
 static bool write_one(cr_store *store)
@@ -398,16 +418,17 @@ static bool write_one(cr_store *store)
     cr_prefix_parts parts;
     int n, n_had;
     cr_pages_lock(store->pages);
-    bool found = cr_prefix_take_unstored(store->prefix, store->ids, &n, &n_had, &parts);
+    cr_prefix_root *root = cr_prefix_take_unstored(store->prefix, store->ids, &n, &n_had, &parts);
     cr_pages_unlock(store->pages);
-    if (!found)
+    if (!root)
         return false;
-    leave_path(store, n);
+    cr_digest adapters = cr_prefix_adapters(root);
+    leave_path(store, key_of(store, adapters), n);
     cera_error err;
-    if (write_block(store, n, n_had, &parts, &err) != CERA_OK)
+    if (write_block(store, adapters, n, n_had, &parts, &err) != CERA_OK)
         stop_writing(store, err.message);
     cr_pages_lock(store->pages);
-    cr_prefix_give_back(store->prefix, store->ids, n, &parts);
+    cr_prefix_give_back(root, store->ids, n, &parts);
     cr_pages_trim(store->pages);
     cr_pages_unlock(store->pages);
     return true;
@@ -423,7 +444,7 @@ static void write_all(void *arg)
         while (!atomic_load(&store->is_off) && find_root(store) && write_one(store))
             ;
         if (!atomic_load(&store->is_off))
-            leave_path(store, 0);
+            leave_path(store, store->last_root, 0);
         if (closing)
             return;
         os->wait(os->ctx, (const uint32_t *)(const void *)&store->bell, bell);

@@ -39,8 +39,10 @@ cera_status cr_store_new(cr_pages *pages, const cr_store_options *options, cr_st
 /* Writes what is still to be written. */
 void cr_store_free(cr_store *store);
 
-/* Brings into the tree what the folder has of ids[0, n), but for the last token. cancel ends it early. */
-void cr_store_read(cr_store *store, const int32_t *ids, int n, const atomic_int *cancel);
+/* Brings into the tree, behind the root, what the folder has of ids[0, n), but for the last token. cancel
+ * ends it early. */
+void cr_store_read(cr_store *store, cr_prefix_root *root, const int32_t *ids, int n,
+                   const atomic_int *cancel);
 /* Says that the tree has something new. */
 void cr_store_wake(cr_store *store);
 /* The counts n_blocks_read and n_blocks_written. */

@@ -300,33 +300,44 @@ static uint64_t n_rows(const tensor *x)
     return (x->n_dims > 1 ? x->dims[1] : 1) * (x->n_dims > 2 ? x->dims[2] : 1);
 }
 
+/* Row `from` of a matrix. */
+static void make_row(gguf_build *to, cr_type type, int gain, numbers r, uint64_t n_cols,
+                     uint64_t from)
+{
+    const cr_type_info *info = cr_type_get(type);
+    if (info->weights > 1) {
+        uint64_t n_blocks = n_cols / (uint64_t)info->weights;
+        for (uint64_t i = 0; i < n_blocks; i++) {
+            uint8_t block[256];
+            make_block(block, type, gain, r, from * n_blocks + i);
+            build_bytes(to, block, (size_t)info->block_bytes);
+        }
+        return;
+    }
+    int n_mantissa = type == CR_TYPE_F32 ? 23 : type == CR_TYPE_F16 ? 10 : 7;
+    int n_exponent = type == CR_TYPE_F16 ? 5 : 8;
+    int n_bytes = info->block_bytes;
+    uint8_t *out = build_room(to, (size_t)n_cols * (size_t)n_bytes);
+    for (uint64_t i = 0; i < n_cols; i++, out += n_bytes) {
+        uint64_t bits = float_bits(number_at(r, from * n_cols + i), n_mantissa, n_exponent, gain);
+        for (int k = 0; k < n_bytes; k++)
+            out[k] = (uint8_t)(bits >> 8 * k);
+    }
+}
+
 static void make_matrix(const toy *t, const tensor *x, int gain)
 {
-    const cr_type_info *info = cr_type_get(x->type);
     numbers r = numbers_of(t->spec->seed, x->source);
-    uint64_t n_cols = x->dims[0];
-    for (uint64_t row = 0; row < n_rows(x); row++) {
-        uint64_t from = row_source(t, x, row);
-        if (info->weights > 1) {
-            uint64_t n_blocks = n_cols / (uint64_t)info->weights;
-            for (uint64_t i = 0; i < n_blocks; i++) {
-                uint8_t block[256];
-                make_block(block, x->type, gain, r, from * n_blocks + i);
-                build_bytes(t->out, block, (size_t)info->block_bytes);
-            }
-            continue;
-        }
-        int n_mantissa = x->type == CR_TYPE_F32 ? 23 : x->type == CR_TYPE_F16 ? 10 : 7;
-        int n_exponent = x->type == CR_TYPE_F16 ? 5 : 8;
-        int n_bytes = info->block_bytes;
-        uint8_t *out = build_room(t->out, (size_t)n_cols * (size_t)n_bytes);
-        for (uint64_t i = 0; i < n_cols; i++, out += n_bytes) {
-            uint64_t number = number_at(r, from * n_cols + i);
-            uint64_t bits = float_bits(number, n_mantissa, n_exponent, gain);
-            for (int k = 0; k < n_bytes; k++)
-                out[k] = (uint8_t)(bits >> 8 * k);
-        }
-    }
+    for (uint64_t row = 0; row < n_rows(x); row++)
+        make_row(t->out, x->type, gain, r, x->dims[0], row_source(t, x, row));
+}
+
+void toy_matrix(gguf_build *out, uint64_t seed, const char *name, cr_type type, uint64_t n_cols,
+                uint64_t rows)
+{
+    numbers r = numbers_of(seed, name);
+    for (uint64_t row = 0; row < rows; row++)
+        make_row(out, type, 0, r, n_cols, row);
 }
 
 static uint64_t vector_number(const toy *t, const tensor *x, numbers r, uint64_t i)

@@ -113,5 +113,8 @@ typedef struct toy_spec {
 void toy_spec_init(toy_spec *spec, const char *arch, cr_type type);
 /* Starts *out. Ends the program when there is no memory, as all of gguf_build does. */
 void toy_build(const toy_spec *spec, gguf_build *out);
+/* Appends the bytes of a matrix of that name, as such a model has them. */
+void toy_matrix(gguf_build *out, uint64_t seed, const char *name, cr_type type, uint64_t n_cols,
+                uint64_t n_rows);
 
 #endif

@@ -190,7 +190,8 @@ static cr_norm norm(sample *s, const char *name, size_t n)
 
 static cr_proj proj(sample *s, const char *name, size_t rows, size_t cols, const char *bias)
 {
-    return (cr_proj){ weight(s, name, rows, cols), bias ? weight(s, bias, 1, rows) : NULL };
+    return (cr_proj){ .weight = weight(s, name, rows, cols),
+                      .bias = bias ? weight(s, bias, 1, rows) : NULL };
 }
 
 static void make_sample(sample *s)

@@ -186,9 +186,7 @@ static void finish_row(const cr_plan *plan, const cr_op *op, int row)
 void cr_op_norm_qkv(cr_plan *plan, const cr_op *op, int worker)
 {
     int n_rows = plan->n_rows;
-    bool quantized = cr_proj_quantized(&op->u.qkv.q) || cr_proj_quantized(&op->u.qkv.k) ||
-                     cr_proj_quantized(&op->u.qkv.v);
-    cr_input input = cr_plan_input(plan, worker, op->in, &op->u.qkv.norm, NULL, n_rows, quantized);
+    cr_input input = cr_plan_input(plan, worker, op, &op->u.qkv.norm, NULL, n_rows);
     size_t n_heads = (size_t)(op->u.qkv.heads.n_head + 2 * op->u.qkv.heads.n_head_kv), begin, end;
     cr_pool_share(plan->backend->pool, worker, n_heads, 1, &begin, &end);
     for (size_t which = begin; which < end && !cr_plan_stopped(plan); which++) {

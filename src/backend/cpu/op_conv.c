@@ -87,8 +87,7 @@ static void run_tile(cr_plan *plan, int worker, const conv_tile *tile, const cr_
 
 void cr_op_conv_in(cr_plan *plan, const cr_op *op, int worker)
 {
-    cr_input input = cr_plan_input(plan, worker, op->in, &op->u.conv.norm, NULL,
-                                   plan->n_rows, cr_proj_quantized(&op->u.conv.in));
+    cr_input input = cr_plan_input(plan, worker, op, &op->u.conv.norm, NULL, plan->n_rows);
     float *scratch = cr_plan_scratch(plan, worker);
     conv_tile tile = {
         .op = op,

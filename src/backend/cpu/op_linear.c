@@ -28,6 +28,8 @@ void cr_op_embed(cr_plan *plan, const cr_op *op, int worker)
         size_t token = (size_t)plan->rows[row].token;
         float *x = cr_plan_value(plan, op->out, (int)row);
         type->dequantize(table->data + token * table->row_bytes, x, table->n_cols);
+        if (plan->is_adapted)
+            cr_plan_add_embedding(plan, op, (int)row, x);
         scale_all(x, op->u.embed.scale, table->n_cols);
     }
 }
@@ -53,8 +55,7 @@ void cr_op_residual(cr_plan *plan, const cr_op *op, int worker)
     bool normed = op->u.residual.norm.weight != NULL;
     const cr_proj *proj = &op->u.residual.proj;
     int n_rows = plan->n_rows;
-    cr_input input = cr_plan_input(plan, worker, op->in, &op->u.residual.in_norm, NULL, n_rows,
-                                   cr_proj_quantized(proj));
+    cr_input input = cr_plan_input(plan, worker, op, &op->u.residual.in_norm, NULL, n_rows);
     float *y = cr_plan_scratch(plan, worker);
     size_t begin, end;
     share(plan, worker, proj->weight->n_rows, 16, &begin, &end);
@@ -84,8 +85,7 @@ void cr_op_norm_gate_up(cr_plan *plan, const cr_op *op, int worker)
 {
     const cr_proj *gate = &op->u.gate_up.gate, *up = &op->u.gate_up.up;
     int n_rows = plan->n_rows;
-    cr_input input = cr_plan_input(plan, worker, op->in, &op->u.gate_up.norm, NULL, n_rows,
-                                   cr_proj_quantized(gate) || cr_proj_quantized(up));
+    cr_input input = cr_plan_input(plan, worker, op, &op->u.gate_up.norm, NULL, n_rows);
     cr_gate_mul *gate_mul = plan->kernels->gate_mul[op->u.gate_up.function];
     float *g = cr_plan_scratch(plan, worker), *u = g + CR_BAND * CR_TILE;
     size_t begin, end;
@@ -119,8 +119,7 @@ void cr_op_head(cr_plan *plan, const cr_op *op, int worker)
     }
     if (n_logits == 0)
         return;
-    cr_input input = cr_plan_input(plan, worker, op->in, norm, plan->logit_rows, n_logits,
-                                   cr_proj_quantized(proj));
+    cr_input input = cr_plan_input(plan, worker, op, norm, plan->logit_rows, n_logits);
     float *tile = cr_plan_scratch(plan, worker); /* rows go to different places from here */
     share(plan, worker, plan->graph->n_vocab, 16, &begin, &end);
     for (size_t first = begin; first < end && !cr_plan_stopped(plan); first += CR_TILE) {

@@ -100,8 +100,7 @@ void cr_op_moe_route(cr_plan *plan, const cr_op *op, int worker)
 {
     const cr_proj *router = &op->u.moe_route.router;
     int n_rows = plan->n_rows;
-    cr_input input = cr_plan_input(plan, worker, op->in, &op->u.moe_route.norm, NULL, n_rows,
-                                   cr_proj_quantized(router));
+    cr_input input = cr_plan_input(plan, worker, op, &op->u.moe_route.norm, NULL, n_rows);
     size_t n_expert = router->weight->n_rows, begin, end;
     size_t n_tiles = (n_expert + ROUTE_TILE - 1) / ROUTE_TILE;
     cr_pool_share(plan->backend->pool, worker, n_tiles * (size_t)n_rows, 1, &begin, &end);
@@ -182,15 +181,15 @@ static void gate_up_tile(cr_plan *plan, int worker, const tile *t)
     cr_gate_mul *gate_mul = plan->kernels->gate_mul[op->u.moe_gate_up.function];
     float *g = cr_plan_scratch(plan, worker), *u = g + CR_BAND * CR_TILE;
 
-    int32_t rows[CR_BAND];
-    for (int i = 0; i < t->band.n; i++)
-        rows[i] = t->choices[t->band.row + i] / n_used;
-    cr_band band = { .n = t->band.n, .list = rows };
+    cr_band band = t->band;
+    band.list = t->choices;
     cr_plan_project(plan, worker, gate_proj, first, t->n, t->input, band, g, CR_TILE);
     cr_plan_project(plan, worker, &op->u.moe_gate_up.up, first, t->n, t->input, band, u, CR_TILE);
     for (int i = 0; i < band.n; i++) {
-        size_t part = (size_t)(t->choices[t->band.row + i] % n_used);
-        gate_mul(cr_plan_value(plan, op->out, rows[i]) + part * cr_graph_padded(n_ff) + t->first,
+        int choice = t->choices[band.row + i];
+        size_t part = (size_t)(choice % n_used);
+        gate_mul(cr_plan_value(plan, op->out, choice / n_used) + part * cr_graph_padded(n_ff) +
+                     t->first,
                  g + (size_t)i * CR_TILE, u + (size_t)i * CR_TILE, t->n);
     }
 }
@@ -238,11 +237,8 @@ static void walk_experts(cr_plan *plan, int worker, const cr_routing *routing, s
 /* part = function(gate(norm(in))) * up(norm(in)), a part for each expert that the row uses */
 void cr_op_moe_gate_up(cr_plan *plan, const cr_op *op, int worker)
 {
-    const cr_proj *gate_proj = &op->u.moe_gate_up.gate, *up = &op->u.moe_gate_up.up;
     const cr_routing *routing = &op->u.moe_gate_up.routing;
-    cr_input input =
-        cr_plan_input(plan, worker, op->in, &op->u.moe_gate_up.norm, NULL, plan->n_rows,
-                      cr_proj_quantized(gate_proj) || cr_proj_quantized(up));
+    cr_input input = cr_plan_input(plan, worker, op, &op->u.moe_gate_up.norm, NULL, plan->n_rows);
     tile t = { .op = op, .input = &input };
     walk_experts(plan, worker, routing, (size_t)routing->n_ff, &t, gate_up_tile);
 }
@@ -250,10 +246,8 @@ void cr_op_moe_gate_up(cr_plan *plan, const cr_op *op, int worker)
 /* out += scale * weight * proj(part), experts ascending */
 void cr_op_moe_down(cr_plan *plan, const cr_op *op, int worker)
 {
-    const cr_proj *proj = &op->u.moe_down.proj;
     const cr_routing *routing = &op->u.moe_down.routing;
-    cr_input input = cr_plan_input_parts(plan, worker, op->in, routing->n_used,
-                                         (size_t)routing->n_ff, cr_proj_quantized(proj));
+    cr_input input = cr_plan_input_parts(plan, worker, op);
     tile t = { .op = op, .input = &input };
     walk_experts(plan, worker, routing, plan->graph->values[op->out].width, &t, down_tile);
 }

@@ -77,8 +77,7 @@ void cr_op_ssm_in(cr_plan *plan, const cr_op *op, int worker)
 {
     const cr_proj *proj = &op->u.ssm_in.in;
     int n_rows = plan->n_rows;
-    cr_input input = cr_plan_input(plan, worker, op->in, &op->u.ssm_in.norm, NULL, n_rows,
-                                   cr_proj_quantized(proj));
+    cr_input input = cr_plan_input(plan, worker, op, &op->u.ssm_in.norm, NULL, n_rows);
     float *ones = cr_plan_scratch(plan, worker);
     for (size_t i = 0; i < CR_TILE; i++)
         ones[i] = 1.0f;

@@ -106,56 +106,79 @@ static void prepare(cr_plan *plan, int worker, cr_input *input, int in, const cr
     cr_pool_barrier(plan->backend->pool);
 }
 
-cr_input cr_plan_input(cr_plan *plan, int worker, int in, const cr_norm *norm, const int32_t *rows,
-                       int n, bool quantized)
+/* Whether a projection of the op reads int8 activations. */
+static bool is_quantized(const cr_op *op)
+{
+    const cr_proj *projs[CR_MAX_PROJS];
+    int n = cr_op_projs(op, projs);
+    bool quantized = false;
+    for (int i = 0; i < n; i++)
+        quantized = quantized || cr_kernels_int8(projs[i]->weight->type);
+    return quantized;
+}
+
+cr_input cr_plan_input(cr_plan *plan, int worker, const cr_op *op, const cr_norm *norm,
+                       const int32_t *rows, int n)
 {
     if (norm && !norm->weight)
         norm = NULL;
     cr_input input = {
         .acts = plan->shared,
         .act_bytes = plan->act_bytes,
-        .source = norm ? NULL : cr_plan_value(plan, in, 0),
+        .source = norm ? NULL : cr_plan_value(plan, op->in, 0),
         .source_stride = plan->graph->row_floats,
         .rows = rows,
-        .width = plan->graph->values[in].width,
+        .width = plan->graph->values[op->in].width,
         .n_parts = 1,
     };
-    prepare(plan, worker, &input, in, norm, n, quantized);
+    prepare(plan, worker, &input, op->in, norm, n, is_quantized(op));
+    const cr_routing *experts = cr_op_experts(op);
+    if (experts)
+        input.n_parts = (size_t)experts->n_used;
+    cr_plan_reduce(plan, worker, op, &input, n * (int)input.n_parts);
     return input;
 }
 
-cr_input cr_plan_input_parts(cr_plan *plan, int worker, int in, int n_parts, size_t width,
-                             bool quantized)
+cr_input cr_plan_input_parts(cr_plan *plan, int worker, const cr_op *op)
 {
+    const cr_routing *experts = cr_op_experts(op);
+    size_t width = (size_t)experts->n_ff;
     cr_input input = {
         .acts = plan->shared,
         .act_bytes = plan->act_bytes,
-        .source = cr_plan_value(plan, in, 0),
+        .source = cr_plan_value(plan, op->in, 0),
         .source_stride = plan->graph->row_floats,
         .width = width,
-        .n_parts = (size_t)n_parts,
+        .n_parts = (size_t)experts->n_used,
         .part_floats = cr_graph_padded(width),
         .part_bytes = cr_act_bytes(width),
     };
-    prepare(plan, worker, &input, in, NULL, plan->n_rows, quantized);
+    int n = plan->n_rows;
+    prepare(plan, worker, &input, op->in, NULL, n, is_quantized(op));
+    cr_plan_reduce(plan, worker, op, &input, n * experts->n_used);
     return input;
 }
 
-void cr_plan_project(const cr_plan *plan, int worker, const cr_proj *proj, size_t first, size_t n,
-                     const cr_input *input, cr_band band, float *y, size_t y_stride)
+void cr_plan_multiply(const cr_plan *plan, int worker, const cr_weight *w, size_t first, size_t n,
+                      const cr_input *input, cr_band band, float *y, size_t y_stride)
 {
-    const cr_weight *w = proj->weight;
     cr_act *x = band_rows(plan, worker);
     for (int i = 0; i < band.n; i++)
         x[i] = cr_input_row(input, band.list ? band.list[band.row + i] : band.row + i);
     cr_kernels_multiply(plan->kernels, w->type, y, y_stride, w->data + first * w->row_bytes,
                         w->row_bytes, n, x, (size_t)band.n, panel_of(plan, worker));
-    if (!proj->bias)
-        return;
-    const float *bias = cr_weight_f32(proj->bias) + first;
-    for (int i = 0; i < band.n; i++)
+}
+
+void cr_plan_project(const cr_plan *plan, int worker, const cr_proj *proj, size_t first, size_t n,
+                     const cr_input *input, cr_band band, float *y, size_t y_stride)
+{
+    cr_plan_multiply(plan, worker, proj->weight, first, n, input, band, y, y_stride);
+    const float *bias = proj->bias ? cr_weight_f32(proj->bias) + first : NULL;
+    for (int i = 0; i < band.n && bias; i++)
         for (size_t r = 0; r < n; r++)
             y[(size_t)i * y_stride + r] += bias[r];
+    if (plan->is_adapted)
+        cr_plan_add(plan, proj, first, n, input, band, y, y_stride);
 }
 
 /* ---- making a plan ----------------------------------------------------------------------- */
@@ -331,15 +354,19 @@ static void begin_rows(cr_plan *plan)
     int n = 0;
     assert(batch->n_rows <= plan->max_rows);
     plan->n_wanted = plan->n_logits = 0;
+    plan->is_adapted = false;
     for (int s = 0; s < batch->n_seqs; s++) {
         const cr_batch_seq *seq = &batch->seqs[s];
         int first = seq->n_rows - seq->n_logits; /* the first row that wants logits */
         assert(seq->n_rows > 0 && first >= 0 && n + seq->n_rows <= batch->n_rows);
+        plan->is_adapted = plan->is_adapted || seq->adapt;
         for (int i = 0; i < seq->n_rows; i++, n++) {
             plan->rows[n] = (cr_row){
                 .seq = s,
                 .position = seq->n_past + i,
                 .token = seq->tokens[i],
+                .adapt = seq->adapt,
+                .reduced = seq->adapt ? seq->reduced + (size_t)i * seq->adapt->row_floats : NULL,
                 .logits = i < first ? NULL : seq->logits + (size_t)(i - first) * n_vocab,
                 .hidden = seq->hidden ? seq->hidden + (size_t)i * n_embd : NULL,
             };
@@ -411,6 +438,8 @@ static void walk(void *ctx, int worker)
         runs[graph->ops[i].kind](plan, &graph->ops[i], worker);
         if (i + 1 < n_ops)
             cr_pool_barrier(plan->backend->pool);
+        if (plan->is_adapted)
+            cr_plan_steer(plan, worker, &graph->ops[i]);
     }
 }
 
@@ -504,37 +533,13 @@ static cera_status want_kernel(const cr_backend *backend, const cr_op *op, const
 
 static cera_status supports(const cr_backend *backend, const cr_op *op, cera_error *err)
 {
-    switch (op->kind) {
-    case CR_OP_NORM_QKV:
-        CR_TRY(want_kernel(backend, op, &op->u.qkv.q, err));
-        CR_TRY(want_kernel(backend, op, &op->u.qkv.k, err));
-        return want_kernel(backend, op, &op->u.qkv.v, err);
-    case CR_OP_CONV_IN:
-        return want_kernel(backend, op, &op->u.conv.in, err);
-    case CR_OP_SSM_IN:
-        return want_kernel(backend, op, &op->u.ssm_in.in, err);
-    case CR_OP_RESIDUAL:
-        return want_kernel(backend, op, &op->u.residual.proj, err);
-    case CR_OP_NORM_GATE_UP:
-        CR_TRY(want_kernel(backend, op, &op->u.gate_up.gate, err));
-        return want_kernel(backend, op, &op->u.gate_up.up, err);
-    case CR_OP_MOE_ROUTE:
-        return want_kernel(backend, op, &op->u.moe_route.router, err);
-    case CR_OP_MOE_GATE_UP:
-        CR_TRY(want_kernel(backend, op, &op->u.moe_gate_up.gate, err));
-        return want_kernel(backend, op, &op->u.moe_gate_up.up, err);
-    case CR_OP_MOE_DOWN:
-        return want_kernel(backend, op, &op->u.moe_down.proj, err);
-    case CR_OP_HEAD:
-        return want_kernel(backend, op, &op->u.head.proj, err);
-    case CR_OP_EMBED:
-    case CR_OP_ATTEND:
-    case CR_OP_SSM_SCAN:
-        return CERA_OK;
-    case CR_OP_COUNT:
-        break;
-    }
-    return cr_fail(err, CERA_E_UNSUPPORTED, "op %d: not on the CPU", (int)op->kind);
+    const cr_proj *projs[CR_MAX_PROJS];
+    int n = cr_op_projs(op, projs);
+    for (int i = 0; i < n; i++)
+        CR_TRY(want_kernel(backend, op, projs[i], err));
+    return runs[op->kind]
+               ? CERA_OK
+               : cr_fail(err, CERA_E_UNSUPPORTED, "op %d: not on the CPU", (int)op->kind);
 }
 
 const cr_backend_api cr_backend_cpu = {

@@ -34,8 +34,10 @@ typedef struct cr_row {
     int seq;
     int position;
     int32_t token;
-    float *logits; /* [n_vocab] */
-    float *hidden; /* [n_embd] */
+    const cr_adaptation *adapt; /* or NULL */
+    float *reduced;             /* [adapt->row_floats] */
+    float *logits;              /* [n_vocab] */
+    float *hidden;              /* [n_embd] */
 } cr_row;
 
 struct cr_plan {
@@ -65,6 +67,7 @@ struct cr_plan {
     size_t partial_floats;
 
     const cr_batch *batch; /* the run in progress */
+    bool is_adapted;       /* some of its rows are */
     atomic_int stopped;    /* it was asked to end early */
 };
 
@@ -107,22 +110,23 @@ typedef struct cr_input {
     size_t part_floats, part_bytes;
 } cr_input;
 
-/* Prepares n rows of value `in`: all rows of the batch, or those listed in `rows` (not NULL). With
- * `norm` NULL, or a norm without a weight, the rows are taken as they are. Every worker calls this,
- * also when the run is to end early, because it may meet the others inside; afterwards it may read
- * all rows. */
-cr_input cr_plan_input(cr_plan *plan, int worker, int in, const cr_norm *norm, const int32_t *rows,
-                       int n, bool quantized);
-/* The same for a value whose rows are n_parts inputs each, `width` wide, at multiples of
- * cr_graph_padded(width): part p of row r is input r * n_parts + p. */
-cr_input cr_plan_input_parts(cr_plan *plan, int worker, int in, int n_parts, size_t width,
-                             bool quantized);
+/* Prepares n rows of op->in for the projections of the op: all rows of the batch, or those listed in
+ * `rows` (not NULL). With `norm` NULL, or a norm without a weight, the rows are taken as they are. For
+ * experts each row is n_used equal inputs: part p of row r is input r * n_used + p. Every worker calls
+ * this, also when the run is to end early, because it may meet the others inside; afterwards it may
+ * read all rows. */
+cr_input cr_plan_input(cr_plan *plan, int worker, const cr_op *op, const cr_norm *norm,
+                       const int32_t *rows, int n);
+/* The same for all rows of a value that has a part for each expert that a row uses, at multiples of
+ * cr_graph_padded(n_ff). */
+cr_input cr_plan_input_parts(cr_plan *plan, int worker, const cr_op *op);
 cr_act cr_input_row(const cr_input *input, int i);
 
-/* Whether a projection reads int8 activations. */
-static inline bool cr_proj_quantized(const cr_proj *proj)
+/* The row of the batch that input i is of. */
+static inline int cr_input_of(const cr_input *input, int i)
 {
-    return cr_kernels_int8(proj->weight->type);
+    size_t row = (size_t)i / input->n_parts;
+    return input->rows ? input->rows[row] : (int)row;
 }
 
 /* Rows [row, row + n) of an input, which are projected together: up to CR_BAND. With a list, those
@@ -138,9 +142,24 @@ static inline cr_band cr_band_at(int row, int n_rows)
     return (cr_band){ .row = row, .n = CR_MIN(n_rows - row, CR_BAND) };
 }
 
-/* y[i * y_stride + r] = row first + r of proj times row band.row + i of the input, r in [0, n). */
+/* y[i * y_stride + r] = row first + r of w times row band.row + i of the input, r in [0, n). */
+void cr_plan_multiply(const cr_plan *plan, int worker, const cr_weight *w, size_t first, size_t n,
+                      const cr_input *input, cr_band band, float *y, size_t y_stride);
+/* The same of a projection, with its bias and what adapters add. */
 void cr_plan_project(const cr_plan *plan, int worker, const cr_proj *proj, size_t first, size_t n,
                      const cr_input *input, cr_band band, float *y, size_t y_stride);
+
+/* What adapters add (adapt.c). Their A times n inputs of the op, for all workers to read: each worker
+ * calls this, and meets the others inside when a row is adapted. */
+void cr_plan_reduce(cr_plan *plan, int worker, const cr_op *op, const cr_input *input, int n);
+/* Their B times that, on top of what cr_plan_project has in y. */
+void cr_plan_add(const cr_plan *plan, const cr_proj *proj, size_t first, size_t n,
+                 const cr_input *input, cr_band band, float *y, size_t y_stride);
+/* Their row of the token embedding, on top of x [n_embd]. */
+void cr_plan_add_embedding(const cr_plan *plan, const cr_op *op, int row, float *x);
+/* Their directions, on top of the residual stream behind the op, if that ends its layer; the workers
+ * have met behind it, and meet again inside where there is something to add. */
+void cr_plan_steer(cr_plan *plan, int worker, const cr_op *op);
 
 /* Bytes from the start of a page to a position of a head: keys, or values. */
 size_t cr_kv_offset(const cr_cache *cache, cr_type kv_type, int head, int position, bool values);

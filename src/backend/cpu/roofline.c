@@ -11,68 +11,14 @@ enum {
     LEAST_NS = 100000000,
     MOST_PASSES = 4096,       /* of a clock that stands */
     MULTIPLY_ROUNDS = 100000, /* of a pass */
-    MAX_PROJ = 3,             /* of one op */
 };
 
-/* The matrices that an op multiplies a row by, and how many of their rows: of experts, only those
- * that one row uses. */
-typedef struct factors {
-    const cr_weight *weight[MAX_PROJ];
-    size_t n_rows[MAX_PROJ];
-    int n;
-} factors;
-
-static void add(factors *out, const cr_proj *proj, const cr_routing *routing)
+/* Rows of a projection that one row of the batch meets: of experts, only those that it uses. */
+static size_t rows_met(const cr_op *op, const cr_proj *proj)
 {
+    const cr_routing *experts = cr_op_experts(op);
     size_t n_rows = proj->weight->n_rows;
-    if (routing)
-        n_rows = n_rows / (size_t)routing->n_expert * (size_t)routing->n_used;
-    out->weight[out->n] = proj->weight;
-    out->n_rows[out->n++] = n_rows;
-}
-
-static factors factors_of(const cr_op *op)
-{
-    factors out = { .n = 0 };
-    switch (op->kind) {
-    case CR_OP_NORM_QKV:
-        add(&out, &op->u.qkv.q, NULL);
-        add(&out, &op->u.qkv.k, NULL);
-        add(&out, &op->u.qkv.v, NULL);
-        break;
-    case CR_OP_CONV_IN:
-        add(&out, &op->u.conv.in, NULL);
-        break;
-    case CR_OP_SSM_IN:
-        add(&out, &op->u.ssm_in.in, NULL);
-        break;
-    case CR_OP_RESIDUAL:
-        add(&out, &op->u.residual.proj, NULL);
-        break;
-    case CR_OP_NORM_GATE_UP:
-        add(&out, &op->u.gate_up.gate, NULL);
-        add(&out, &op->u.gate_up.up, NULL);
-        break;
-    case CR_OP_MOE_ROUTE:
-        add(&out, &op->u.moe_route.router, NULL);
-        break;
-    case CR_OP_MOE_GATE_UP:
-        add(&out, &op->u.moe_gate_up.gate, &op->u.moe_gate_up.routing);
-        add(&out, &op->u.moe_gate_up.up, &op->u.moe_gate_up.routing);
-        break;
-    case CR_OP_MOE_DOWN:
-        add(&out, &op->u.moe_down.proj, &op->u.moe_down.routing);
-        break;
-    case CR_OP_HEAD:
-        add(&out, &op->u.head.proj, NULL);
-        break;
-    case CR_OP_EMBED: /* one row */
-    case CR_OP_ATTEND:
-    case CR_OP_SSM_SCAN:
-    case CR_OP_COUNT:
-        break;
-    }
-    return out;
+    return experts ? n_rows / (size_t)experts->n_expert * (size_t)experts->n_used : n_rows;
 }
 
 typedef struct measurement {
@@ -86,11 +32,13 @@ static void read_weights(void *ctx, int worker)
     const cr_graph *graph = m->plan->graph;
     uint64_t sum = 0;
     for (int i = 0; i < graph->n_ops; i++) {
-        factors list = factors_of(&graph->ops[i]);
-        for (int k = 0; k < list.n; k++) {
-            const cr_weight *w = list.weight[k];
+        const cr_proj *projs[CR_MAX_PROJS];
+        int n = cr_op_projs(&graph->ops[i], projs);
+        for (int k = 0; k < n; k++) {
+            const cr_weight *w = projs[k]->weight;
             size_t begin, end;
-            cr_pool_share(m->plan->backend->pool, worker, list.n_rows[k], 16, &begin, &end);
+            cr_pool_share(m->plan->backend->pool, worker, rows_met(&graph->ops[i], projs[k]), 16,
+                          &begin, &end);
             sum += m->plan->kernels->read_all(w->data + begin * w->row_bytes,
                                               (end - begin) * w->row_bytes);
         }
@@ -130,10 +78,12 @@ void cr_plan_roofline(cr_plan *plan, cera_roofline *out)
     *out = (cera_roofline){ 0 };
     const cr_graph *graph = plan->graph;
     for (int i = 0; i < graph->n_ops; i++) {
-        factors list = factors_of(&graph->ops[i]);
-        for (int k = 0; k < list.n; k++) {
-            uint64_t macs = (uint64_t)list.n_rows[k] * list.weight[k]->n_cols;
-            out->token_bytes += (uint64_t)list.n_rows[k] * list.weight[k]->row_bytes;
+        const cr_proj *projs[CR_MAX_PROJS];
+        int n = cr_op_projs(&graph->ops[i], projs);
+        for (int k = 0; k < n; k++) {
+            uint64_t n_rows = rows_met(&graph->ops[i], projs[k]);
+            uint64_t macs = n_rows * projs[k]->weight->n_cols;
+            out->token_bytes += n_rows * projs[k]->weight->row_bytes;
             out->token_macs += macs;
             out->result_macs += i >= graph->n_ops - graph->n_result_ops ? macs : 0;
         }

@@ -1,0 +1,179 @@
+/* Toy models with adapters against transformers: GGUF files for every projection of every architecture,
+ * folders of PEFT as peft itself applies them. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+
+#include "golden/toy.h"
+
+#include "support/toy_adapter.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_PARTS = 512, MAX_ADAPTERS = 2 };
+
+static json_t *adapted; /* golden-adapters.json */
+
+static size_t read_parts(const json_t *adapter, toy_part parts[MAX_PARTS])
+{
+    const json_t *list = golden_get(adapter, "tensors");
+    size_t n = json_array_size(list);
+    assert_in_range(n, 1, MAX_PARTS);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *entry = json_array_get(list, i);
+        int n_dims = (int)json_array_size(entry) - 2;
+        assert_in_range(n_dims, 2, 3);
+        parts[i] = (toy_part){ .name = json_string_value(json_array_get(entry, 0)),
+                               .type = find_type(json_string_value(json_array_get(entry, 1))),
+                               .n_dims = n_dims };
+        for (int d = 0; d < n_dims; d++)
+            parts[i].dims[d] = (uint64_t)json_integer_value(json_array_get(entry, (size_t)d + 2));
+    }
+    return n;
+}
+
+static void write_file(const char *folder, const char *name, const void *bytes, size_t n)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+}
+
+static void remove_folder(const char *folder)
+{
+    static const char *const names[] = { "adapter_config.json", "adapter_model.safetensors" };
+    char path[256];
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
+static cera_adapter *open_source(cera_engine *engine, const cera_source *source)
+{
+    cera_adapter *adapter = NULL;
+    cera_error err;
+    if (cera_adapter_open(engine, source, &adapter, &err) != CERA_OK)
+        fail_msg("%s", err.message);
+    return adapter;
+}
+
+static cera_adapter *open_gguf(cera_engine *engine, const json_t *adapter)
+{
+    static toy_part parts[MAX_PARTS];
+    gguf_build file;
+    toy_lora_build(&file, golden_text(adapter, "arch"), (uint64_t)golden_int(adapter, "seed"),
+                   (float)golden_number(adapter, "alpha"), parts, read_parts(adapter, parts));
+    cera_adapter *out =
+        open_source(engine, &(cera_source){ .data = file.data, .n_data = file.size });
+    build_done(&file); /* what it says has been copied */
+    return out;
+}
+
+static cera_adapter *open_peft(cera_engine *engine, const json_t *adapter)
+{
+    static toy_part parts[MAX_PARTS];
+    gguf_build file;
+    toy_safetensors_build(&file, (uint64_t)golden_int(adapter, "seed"), parts,
+                          read_parts(adapter, parts));
+    char folder[] = "/tmp/cera-adapter-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    write_file(folder, "adapter_model.safetensors", file.data, file.size);
+    char *config = json_dumps(golden_get(adapter, "config"), 0);
+    write_file(folder, "adapter_config.json", config, strlen(config));
+    free(config);
+    build_done(&file);
+    cera_adapter *out = open_source(engine, &(cera_source){ .path = folder });
+    remove_folder(folder);
+    return out;
+}
+
+/* The largest distance of all points, and of them without adapters the least, which says that the
+ * adapters matter. */
+static double compare(const json_t *c, cera_engine *engine, const cera_adapter_use *uses, size_t n)
+{
+    size_t n_ids, done = 0, i;
+    int32_t *ids = golden_ids(adapted, "ids", &n_ids);
+    cera_session *session = golden_session(engine), *plain = golden_session(engine);
+    assert_int_equal(cera_session_set_adapters(session, uses, n, NULL), CERA_OK);
+    double worst = 0, least = INFINITY;
+    json_t *point;
+    json_array_foreach (golden_get(c, "points"), i, point) {
+        size_t end = (size_t)golden_int(point, "n");
+        worst = fmax(worst, point_distance(point, golden_append(session, ids + done, end - done)));
+        least = fmin(least, point_distance(point, golden_append(plain, ids + done, end - done)));
+        done = end;
+    }
+    cera_session_free(session);
+    cera_session_free(plain);
+    free(ids);
+    printf(" %9.5f%%  %8.2f%%\n", 100 * worst, 100 * least);
+    assert_true(least > 10 * GOLDEN_FLOAT);
+    return worst;
+}
+
+static void check_case(const json_t *c)
+{
+    const char *name = golden_text(c, "model"), *format = golden_text(c, "format");
+    toy_spec spec = read_spec(find_model(name));
+    gguf_build file;
+    toy_build(&spec, &file);
+    cera_engine_options options = default_options(CERA_KV_F32);
+    cera_engine *engine = open_toy(&file, &options);
+    cera_adapter_use uses[MAX_ADAPTERS] = { { 0 } };
+    const json_t *list = golden_get(c, "adapters");
+    size_t n = json_array_size(list);
+    assert_in_range(n, 1, MAX_ADAPTERS);
+    int rank = 0;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *adapter = json_array_get(list, i);
+        bool is_peft = strcmp(format, "peft") == 0;
+        uses[i].adapter = is_peft ? open_peft(engine, adapter) : open_gguf(engine, adapter);
+        uses[i].scale = (float)golden_number(adapter, "scale");
+        cera_adapter_info info;
+        cera_adapter_get_info(uses[i].adapter, &info);
+        assert_int_equal(info.kind, CERA_ADAPTER_LORA);
+        rank += info.max_rank;
+    }
+    printf("    %-20s %s %4d ", name, format, rank);
+    double worst = compare(c, engine, uses, n);
+    for (size_t i = 0; i < n; i++)
+        cera_adapter_close(uses[i].adapter);
+    cera_engine_close(engine);
+    build_done(&file);
+    /* Floats everywhere: only the order of sums is left, as in test_toy_logits. */
+    if (!(worst < GOLDEN_FLOAT / 100))
+        fail_msg("%s, %s: logits are %g of their deviation away, the bound is %g", name, format,
+                 worst, GOLDEN_FLOAT / 100);
+}
+
+static void test_reference(void **state)
+{
+    (void)state;
+    printf("    model             format rank   with      without   (difference / deviation)\n");
+    size_t i;
+    json_t *c;
+    json_array_foreach (golden_get(adapted, "cases"), i, c)
+        check_case(c);
+}
+
+static int load_both(void **state)
+{
+    adapted = golden_load("golden-adapters.json");
+    return load(state);
+}
+
+static int unload_both(void **state)
+{
+    json_decref(adapted);
+    return unload(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_reference) };
+    return cmocka_run_group_tests_name("golden/adapters", tests, load_both, unload_both);
+}
