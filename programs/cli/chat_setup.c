@@ -143,9 +143,9 @@ int chat_open(chat *c, int max_tokens)
         code = open_tools(c);
     if (code != EXIT_OK)
         return code;
-    cera_error err;
-    if (cera_session_new(c->engine, NULL, &c->session, &err) != CERA_OK)
-        return report_failure(WHILE_RUNNING, "cannot start a session", &err);
+    code = session_open(args, c->engine, NULL, &c->session);
+    if (code != EXIT_OK)
+        return code;
     conversation_set_system(&c->talk, args->option[OPT_SYSTEM].text);
     sampling_tell(&c->chosen.options);
     return EXIT_OK;

@@ -371,8 +371,7 @@ static int run_tests(bench *b)
         return report_failure(WHILE_RUNNING, "cannot measure the machine", &err);
     int code = EXIT_OK;
     for (int i = 0; i < b->n_lanes && code == EXIT_OK; i++) {
-        if (cera_session_new(b->engine, NULL, &b->sessions[i], &err) != CERA_OK)
-            code = report_failure(WHILE_RUNNING, "cannot start a session", &err);
+        code = session_open(b->args, b->engine, NULL, &b->sessions[i]);
         b->crew.lanes[i].session = b->sessions[i];
     }
     if (code == EXIT_OK)

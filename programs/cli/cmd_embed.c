@@ -54,11 +54,15 @@ static int compute(const cli_args *args, const char *path, cera_engine *engine, 
         return code;
     }
     size_t n_rows = per_token ? text->n_ids : 1, n_embd = (size_t)info.n_embd;
+    cera_session *session;
+    code = session_open(args, engine, NULL, &session);
+    if (code != EXIT_OK)
+        return code;
     float *rows = bytes_alloc(n_rows, n_embd * sizeof(float));
     cera_error err;
-    if (cera_engine_embed(engine, text->ids, text->n_ids,
-                          per_token ? CERA_POOLING_NONE : CERA_POOLING_MEAN, rows,
-                          &err) != CERA_OK) {
+    if (cera_session_embed(session, text->ids, text->n_ids,
+                           per_token ? CERA_POOLING_NONE : CERA_POOLING_MEAN, rows,
+                           &err) != CERA_OK) {
         code = report_failure(WHILE_RUNNING, "cannot compute the text", &err);
     } else if (!wants_json(args)) {
         print_text(rows, n_rows, n_embd);
@@ -74,6 +78,7 @@ static int compute(const cli_args *args, const char *path, cera_engine *engine, 
         out_json(result);
     }
     free(rows);
+    cera_session_free(session);
     return code;
 }
 

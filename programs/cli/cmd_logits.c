@@ -86,10 +86,11 @@ static int compute(const cli_args *args, const char *path, cera_engine *engine, 
     int code = prompt_encode(args, cera_engine_vocab(engine), text);
     if (code != EXIT_OK)
         return code;
+    cera_session *session;
+    code = session_open(args, engine, NULL, &session);
+    if (code != EXIT_OK)
+        return code;
     cera_error err;
-    cera_session *session = NULL;
-    if (cera_session_new(engine, NULL, &session, &err) != CERA_OK)
-        return report_failure(WHILE_RUNNING, "cannot start a session", &err);
     interrupt_watch(session);
     cera_status status = cera_session_append_ids(session, text->ids, text->n_ids, &err);
     interrupt_watch(NULL);

@@ -171,13 +171,13 @@ static int compute(const cli_args *args, const char *path, cera_engine *engine, 
         code = plan(args, engine, text->n_ids, &m);
     if (code != EXIT_OK)
         return code;
-    cera_error err;
-    cera_session *session = NULL;
+    cera_session *session;
     cera_session_options options;
     cera_session_options_init(&options);
     options.context_size = (int)m.n_window;
-    if (cera_session_new(engine, &options, &session, &err) != CERA_OK)
-        return report_failure(WHILE_RUNNING, "cannot start a session", &err);
+    code = session_open(args, engine, &options, &session);
+    if (code != EXIT_OK)
+        return code;
     interrupt_watch(session);
     code = measure_all(args, &m, session, text->ids);
     interrupt_watch(NULL);

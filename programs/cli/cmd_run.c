@@ -239,10 +239,10 @@ static int run_engine(run_state *run, cera_engine *engine, prompt *text)
     if (text->n_ids == 0)
         return report_error(EXIT_USAGE, "the prompt is empty", "it has no tokens to continue",
                             command_table[CMD_RUN].example);
-    cera_session *session = NULL;
-    cera_error err;
-    if (cera_session_new(engine, NULL, &session, &err) != CERA_OK)
-        return report_failure(WHILE_RUNNING, "cannot start a session", &err);
+    cera_session *session;
+    code = session_open(run->args, engine, NULL, &session);
+    if (code != EXIT_OK)
+        return code;
     interrupt_watch(session);
     code = generate(run, engine, session, text);
     interrupt_watch(NULL);

@@ -24,6 +24,9 @@ int model_open_engine(const cli_args *args, const char *path, cera_engine **out)
 int model_open_draft(const cli_args *args, const char *path, cera_engine **out);
 /* The vocabulary alone, with the pre-tokenizer that the command line asks for. */
 int model_open_vocab(const cli_args *args, const char *path, cera_vocab **out);
+/* A session with the adapters that the command line names; options may be NULL. */
+int session_open(const cli_args *args, cera_engine *engine, const cera_session_options *options,
+                 cera_session **out);
 /* Reports that opening `path` failed. */
 int model_failed(const char *path, const cera_error *err);
 
