@@ -493,6 +493,9 @@ typedef struct cera_chat_parser_options {
      *   llama3   <|python_tag|> and a call, or a reply that is {"name": "f", "parameters": {...}}
      *   mistral  [TOOL_CALLS] and a list in JSON, or f[ARGS]{...}
      *   granite  <|tool_call|> and a list in JSON
+     *   phi4, nemotron, cohere                  a list in JSON between their marks
+     *   functionary, seed, glm, minimax, dsml   tags around names and arguments
+     *   deepseek, deepseek-r1, kimi, harmony    tags around names, arguments in JSON
      *   none     no calls
      * Between the markers any of these ways to write a call is read. NULL: as the template shows,
      * or else as models of the architecture do. */
@@ -500,7 +503,7 @@ typedef struct cera_chat_parser_options {
     const cera_template *tmpl; /* used by cera_chat_parser_new only; NULL: none */
     const char *arch;          /* as in cera_engine_info; NULL: not known */
     /* The tools, as in cera_render_options; NULL: not known. They tell which arguments are text
-     * where only a schema can (xml), and a reply that calls one of them without markers is a call
+     * where only a schema can (tags), and a reply that calls one of them without markers is a call
      * from its name on; otherwise such a reply is one when all of it is calls, at its end. */
     const char *tools;
     /* The end of the rendered prompt, n_prompt bytes: when it opens reasoning, the reply begins in

@@ -23,11 +23,15 @@ typedef enum state {
     AT_MEMBER_VALUE,
     IN_MEMBER_VALUE,
     BEHIND_MEMBER,
-    IN_FUNCTION_TAG, /* <function=f> */
-    IN_TAGS,         /* a tag of an argument, or </function>, comes */
+    IN_TAGS, /* a tag of an argument, or of the end of the call, comes */
     IN_TAG,
+    IN_TAGGED_KEY,
     IN_TAGGED_VALUE,
     IN_TAGGED_OBJECT, /* <function=f>{...}</function> */
+    AT_NAME,          /* a name comes, behind a tag that says so */
+    IN_HEAD,          /* in what says nothing, up to the next tag */
+    IN_FENCE,         /* in ```json */
+    AT_ARGUMENTS,     /* an object with all arguments comes, maybe after a name */
 } state;
 
 /* What the value of a JSON member is for. */
@@ -39,6 +43,7 @@ void cr_calls_init(cr_calls *calls, const cr_tools *tools, const cr_calls_sink *
 {
     *calls = (cr_calls){ .tools = tools, .sink = sink };
     cr_buf_init(&calls->name, host, CR_MEM_OBJECT);
+    cr_buf_init(&calls->key, host, CR_MEM_OBJECT);
     cr_buf_init(&calls->text, host, CR_MEM_OBJECT);
     cr_buf_init(&calls->held, host, CR_MEM_OBJECT);
 }
@@ -46,13 +51,15 @@ void cr_calls_init(cr_calls *calls, const cr_tools *tools, const cr_calls_sink *
 void cr_calls_done(cr_calls *calls)
 {
     cr_buf_done(&calls->name);
+    cr_buf_done(&calls->key);
     cr_buf_done(&calls->text);
     cr_buf_done(&calls->held);
 }
 
 static void forget_call(cr_calls *calls)
 {
-    calls->is_begun = calls->has_arguments = calls->is_streaming = false;
+    calls->is_begun = calls->has_arguments = calls->is_streaming = calls->has_key = false;
+    calls->tag = NULL;
     calls->n_nested = 0;
     calls->n_arguments = 0;
     calls->name.size = calls->text.size = calls->held.size = 0;
@@ -98,7 +105,7 @@ static bool is_letter(char c)
 
 static bool is_name(char c)
 {
-    return is_letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '-';
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == ':';
 }
 
 static cr_calls_result said(bool go_on)
@@ -166,6 +173,16 @@ static cr_calls_result feed_value(cr_calls *calls, char c, bool *ended, bool *be
 
 /* ---- f(a="x") ------------------------------------------------------------------------------ */
 
+static cr_calls_result feed_tag(cr_calls *calls, char c);
+
+static cr_calls_result start_tag(cr_calls *calls, char c)
+{
+    calls->text.size = 0;
+    calls->is_streaming = false;
+    calls->state = IN_TAG;
+    return feed_tag(calls, c);
+}
+
 static cr_calls_result feed_name(cr_calls *calls, char c)
 {
     if (calls->state == IN_NAME && is_name(c))
@@ -179,6 +196,10 @@ static cr_calls_result feed_name(cr_calls *calls, char c)
     }
     if (c == '[')
         return go(calls, IN_MARK);
+    if (c == '<' && (calls->has_bare_names || calls->tag != NULL))
+        return start_tag(calls, c);
+    if (c == '`' && calls->tag != NULL)
+        return go(calls, IN_FENCE);
     if (c == '{' && calls->state == IN_NAME) {
         TRY(begin_call(calls));
         start_value(calls, true);
@@ -300,6 +321,7 @@ static cr_calls_result feed_member_key(cr_calls *calls, char c)
     } keys[] = {
         { "\"name\"", FOR_NAME },
         { "\"function\"", FOR_NAME },
+        { "\"tool_name\"", FOR_NAME },
         { "\"arguments\"", FOR_ARGUMENTS },
         { "\"parameters\"", FOR_ARGUMENTS },
     };
@@ -411,13 +433,100 @@ static cr_calls_result feed_member(cr_calls *calls, char c)
 
 /* ---- <function=f> -------------------------------------------------------------------------- */
 
-/* X of <kind=X>, the tag being all of `text`; size 0 when it is another tag. */
-static cr_str tag_name(const cr_buf *text, const char *kind)
+static cr_calls_result set_name(cr_buf *buf, cr_str name)
 {
-    const size_t n = strlen(kind);
-    if (text->size <= n + 1 || memcmp(text->data, kind, n) != 0)
-        return (cr_str){ "", 0 };
-    return (cr_str){ text->data + n, text->size - n - 1 };
+    buf->size = 0;
+    return cr_buf_append(buf, name.data, name.size) ? CR_CALLS_MORE : CR_CALLS_NOMEM;
+}
+
+/* functions.f:0, as some models number their calls, is a call of f. */
+static void strip_name(cr_buf *name)
+{
+    static const char space[] = "functions.";
+    const size_t n = sizeof space - 1;
+    if (name->size > n && memcmp(name->data, space, n) == 0) {
+        name->size -= n;
+        memmove(name->data, name->data + n, name->size);
+    }
+    size_t at = name->size;
+    while (at > 0 && name->data[at - 1] >= '0' && name->data[at - 1] <= '9')
+        at--;
+    if (at > 1 && at < name->size && name->data[at - 1] == ':')
+        name->size = at - 1;
+}
+
+static cr_calls_result end_tagged(cr_calls *calls)
+{
+    if (!calls->is_begun)
+        TRY(begin_call(calls));
+    if (!calls->has_arguments)
+        TRY(give(calls, calls->n_arguments > 0 ? "}" : "{}"));
+    return end_call(calls, AT_NEXT);
+}
+
+/* A value follows: that of a text is given on as it comes, others are read when they are whole. */
+static cr_calls_result start_tagged(cr_calls *calls)
+{
+    const cr_str key = { calls->key.data, calls->key.size };
+    const cr_str name = { calls->name.data, calls->name.size };
+    const cr_tag_kind kind = calls->tag->kind;
+    calls->state = IN_TAGGED_VALUE;
+    calls->has_key = false;
+    calls->is_first = true;
+    calls->text.size = 0;
+    calls->is_streaming =
+        kind == CR_TAG_TEXT || (kind == CR_TAG_VALUE && cr_tools_is_text(calls->tools, name, key));
+    TRY(give(calls, calls->n_arguments++ > 0 ? ", " : "{"));
+    calls->held.size = 0;
+    if (!cr_json_quote(&calls->held, key))
+        return CR_CALLS_NOMEM;
+    TRY(give_buf(calls, &calls->held));
+    return give(calls, calls->is_streaming ? ": \"" : ": ");
+}
+
+/* What a whole tag says. */
+static cr_calls_result read_tag(cr_calls *calls, cr_str name)
+{
+    const bool is_new = calls->name.size == 0, can_begin = !is_new && !calls->is_begun;
+    const bool in_call = calls->is_begun && !calls->has_arguments;
+    switch (calls->tag->kind) {
+    case CR_TAG_CALL:
+        if (!is_new)
+            break;
+        TRY(set_name(&calls->name, name));
+        TRY(begin_call(calls));
+        return go(calls, IN_TAGS);
+    case CR_TAG_BEGIN:
+        return is_new ? go(calls, AT_NAME) : bad(calls, "expected the arguments of a call");
+    case CR_TAG_HEAD:
+        return can_begin ? go(calls, IN_HEAD) : bad(calls, "expected a call");
+    case CR_TAG_ARGUMENTS:
+        if (!can_begin)
+            break;
+        strip_name(&calls->name);
+        return go(calls, AT_ARGUMENTS);
+    case CR_TAG_KEY:
+        if (!can_begin && !in_call)
+            break;
+        if (can_begin)
+            TRY(begin_call(calls));
+        calls->text.size = 0;
+        return go(calls, IN_TAGGED_KEY);
+    case CR_TAG_VALUE:
+    case CR_TAG_TEXT:
+    case CR_TAG_JSON:
+        if (!in_call || (name.size == 0 && !calls->has_key))
+            break;
+        if (name.size > 0)
+            TRY(set_name(&calls->key, name));
+        return start_tagged(calls);
+    case CR_TAG_END:
+        if (calls->is_begun || (can_begin && calls->has_bare_names))
+            return end_tagged(calls);
+        break;
+    }
+    return bad(calls, calls->is_begun ? "expected an argument, or the end of the call"
+                                      : "expected the beginning of a call");
 }
 
 static cr_calls_result feed_tag(cr_calls *calls, char c)
@@ -428,81 +537,96 @@ static cr_calls_result feed_tag(cr_calls *calls, char c)
         return CR_CALLS_NOMEM;
     if (c != '>')
         return CR_CALLS_MORE;
-    if (calls->state == IN_FUNCTION_TAG) {
-        const cr_str name = tag_name(&calls->text, "<function=");
-        if (name.size == 0)
-            return bad(calls, "expected <function=NAME>");
-        if (!cr_buf_append(&calls->name, name.data, name.size))
-            return CR_CALLS_NOMEM;
-        TRY(begin_call(calls));
-        return go(calls, IN_TAGS);
-    }
-    if (cr_str_is((cr_str){ calls->text.data, calls->text.size }, "</function>")) {
-        if (!calls->has_arguments)
-            TRY(give(calls, calls->n_arguments > 0 ? "}" : "{}"));
-        return end_call(calls, AT_NEXT);
-    }
-    const cr_str key = tag_name(&calls->text, "<parameter=");
-    if (key.size == 0 || calls->has_arguments)
-        return bad(calls, "expected <parameter=NAME> or </function>");
-    calls->held.size = 0; /* the key stays there while its value is read */
-    if (!cr_buf_append(&calls->held, key.data, key.size))
-        return CR_CALLS_NOMEM;
-    calls->text.size = 0;
-    return go(calls, IN_TAGGED_VALUE);
+    cr_str name;
+    calls->tag = cr_tag_find((cr_str){ calls->text.data, calls->text.size }, &name);
+    return calls->tag != NULL ? read_tag(calls, name)
+                              : bad(calls, "expected the beginning of a call, found another tag");
 }
 
-/* Models write the value on lines of its own; those two line feeds are not part of it. */
-static cr_str without_lines(cr_str text)
+/* Whether the text ends with what ends it. */
+static bool has_end(const cr_calls *calls, size_t *n_end)
 {
-    if (text.size > 0 && text.data[0] == '\n') {
-        text.data++;
-        text.size--;
+    const char *end = calls->tag->end;
+    *n_end = strlen(end);
+    return calls->text.size >= *n_end &&
+           memcmp(calls->text.data + calls->text.size - *n_end, end, *n_end) == 0;
+}
+
+static cr_calls_result feed_tagged_key(cr_calls *calls, char c)
+{
+    size_t n_end;
+    if (calls->text.size > MAX_TAG)
+        return bad(calls, "the name of an argument is too long");
+    if (!cr_buf_append(&calls->text, &c, 1))
+        return CR_CALLS_NOMEM;
+    if (!has_end(calls, &n_end))
+        return CR_CALLS_MORE;
+    TRY(set_name(&calls->key, (cr_str){ calls->text.data, calls->text.size - n_end }));
+    calls->has_key = true;
+    return go(calls, IN_TAGS);
+}
+
+/* How much of the end of the text may belong to what ends it. */
+static size_t count_open(const cr_calls *calls)
+{
+    const char *end = calls->tag->end;
+    const size_t n_end = strlen(end), size = calls->text.size;
+    for (size_t n = CR_MIN(size, n_end); n > 0; n--) {
+        const char *tail = calls->text.data + size - n;
+        const size_t n_line = calls->tag->has_lines && *tail == '\n';
+        if (memcmp(tail + n_line, end, n - n_line) == 0)
+            return n;
     }
-    if (text.size > 0 && text.data[text.size - 1] == '\n')
-        text.size--;
-    return text;
+    return 0;
+}
+
+/* The first n bytes of a text between tags. */
+static cr_calls_result give_text(cr_calls *calls, size_t n)
+{
+    if (!cr_json_escape(&calls->held, (cr_str){ calls->text.data, n }))
+        return CR_CALLS_NOMEM;
+    calls->text.size -= n;
+    memmove(calls->text.data, calls->text.data + n, calls->text.size);
+    return give_buf(calls, &calls->held);
 }
 
 /* Nothing says what a value is but the schema: without one, what reads as a value is one, and the
  * rest is text. */
-static cr_calls_result give_tagged(cr_calls *calls, cr_str text)
+static cr_calls_result give_value(cr_calls *calls, cr_str text)
 {
-    const cr_str key = { calls->held.data, calls->held.size };
-    const cr_str name = { calls->name.data, calls->name.size };
-    cr_buf json;
-    cr_buf_init(&json, calls->text.host, CR_MEM_OBJECT);
-    bool ok =
-        cr_buf_append(&json, calls->n_arguments > 0 ? ", " : "{", calls->n_arguments > 0 ? 2 : 1) &&
-        cr_json_quote(&json, key) && cr_buf_append(&json, ": ", 2);
-    const size_t before = json.size;
     cr_literal_result r = CR_LITERAL_BAD;
-    if (ok && text.size > 0 && text.data[0] != '\'' && !cr_tools_is_text(calls->tools, name, key))
-        r = cr_literal_read(&calls->value, text, &json);
+    if (text.size > 0 && text.data[0] != '\'')
+        r = cr_literal_read(&calls->value, text, &calls->held);
     if (r == CR_LITERAL_BAD) {
-        json.size = before;
-        ok = ok && cr_json_quote(&json, text);
+        calls->held.size = 0;
+        r = cr_json_quote(&calls->held, text) ? CR_LITERAL_END : CR_LITERAL_NOMEM;
     }
-    cr_calls_result result = CR_CALLS_NOMEM;
-    if (ok && r != CR_LITERAL_NOMEM)
-        result = give_buf(calls, &json);
-    cr_buf_done(&json);
-    calls->n_arguments++;
-    return result;
+    return r == CR_LITERAL_NOMEM ? CR_CALLS_NOMEM : give_buf(calls, &calls->held);
 }
 
 static cr_calls_result feed_tagged_value(cr_calls *calls, char c)
 {
-    static const char end[] = "</parameter>";
-    const size_t n_end = sizeof end - 1;
+    const bool has_lines = calls->tag->has_lines;
+    const bool is_first = calls->is_first;
+    calls->is_first = false;
+    if (is_first && has_lines && c == '\n')
+        return CR_CALLS_MORE;
     if (!cr_buf_append(&calls->text, &c, 1))
         return CR_CALLS_NOMEM;
-    const size_t size = calls->text.size;
-    if (c != '>' || size < n_end || memcmp(calls->text.data + size - n_end, end, n_end) != 0)
-        return CR_CALLS_MORE;
-    TRY(give_tagged(calls, without_lines((cr_str){ calls->text.data, size - n_end })));
-    calls->text.size = 0;
-    return go(calls, IN_TAGS);
+    size_t n_end;
+    if (has_end(calls, &n_end)) {
+        size_t n = calls->text.size - n_end;
+        n -= has_lines && n > 0 && calls->text.data[n - 1] == '\n';
+        if (calls->is_streaming) {
+            TRY(give_text(calls, n));
+            TRY(give(calls, "\""));
+        } else {
+            TRY(give_value(calls, (cr_str){ calls->text.data, n }));
+        }
+        return go(calls, IN_TAGS);
+    }
+    return calls->is_streaming ? give_text(calls, calls->text.size - count_open(calls))
+                               : CR_CALLS_MORE;
 }
 
 static cr_calls_result feed_tags(cr_calls *calls, char c)
@@ -514,10 +638,40 @@ static cr_calls_result feed_tags(cr_calls *calls, char c)
         calls->state = IN_TAGGED_OBJECT;
         return feed_arguments(calls, c);
     }
-    calls->text.size = 0;
-    calls->is_streaming = false;
-    calls->state = IN_TAG;
-    return c == '<' ? feed_tag(calls, c) : bad(calls, "expected <parameter=NAME>");
+    return c == '<' ? start_tag(calls, c) : bad(calls, "expected the tag of an argument");
+}
+
+/* ---- <|tool_call_begin|>f<|tool_call_argument_begin|>{...} --------------------------------- */
+
+/* Behind the tag in front of the arguments. Where a type stands in front of it (function), the name
+ * comes now, and then the arguments in a fence. */
+static cr_calls_result feed_behind_name(cr_calls *calls, char c)
+{
+    if (is_space(c))
+        return CR_CALLS_MORE;
+    if (c == '`')
+        return go(calls, IN_FENCE);
+    if (is_letter(c) && cr_str_is((cr_str){ calls->name.data, calls->name.size }, "function")) {
+        calls->name.size = 0;
+        calls->state = IN_NAME;
+        return feed_name(calls, c);
+    }
+    if (c != '{')
+        return bad(calls, "expected an object with the arguments");
+    TRY(begin_call(calls));
+    start_value(calls, true);
+    calls->state = IN_ARGUMENTS;
+    return feed_arguments(calls, c);
+}
+
+static cr_calls_result feed_begin(cr_calls *calls, char c)
+{
+    if (is_space(c))
+        return CR_CALLS_MORE;
+    if (!is_letter(c))
+        return bad(calls, "expected the name of a tool");
+    calls->state = IN_NAME;
+    return feed_name(calls, c);
 }
 
 /* ---- between calls ------------------------------------------------------------------------- */
@@ -543,10 +697,8 @@ static cr_calls_result feed_start(cr_calls *calls, char c)
         calls->state = IN_NAME;
         return feed_name(calls, c);
     }
-    if (c == '<' && calls->n_calls == 0) {
-        calls->state = IN_FUNCTION_TAG;
-        return feed_tag(calls, c);
-    }
+    if (c == '<' && calls->n_calls == 0)
+        return start_tag(calls, c);
     if (calls->n_calls == 0)
         return bad(calls, "expected a call");
     calls->state = AT_END;
@@ -591,13 +743,22 @@ cr_calls_result cr_calls_feed(cr_calls *calls, char c)
     case IN_ARGUMENTS:
     case IN_TAGGED_OBJECT:
         return feed_arguments(calls, c);
-    case IN_FUNCTION_TAG:
     case IN_TAG:
         return feed_tag(calls, c);
     case IN_TAGS:
         return feed_tags(calls, c);
+    case IN_TAGGED_KEY:
+        return feed_tagged_key(calls, c);
     case IN_TAGGED_VALUE:
         return feed_tagged_value(calls, c);
+    case AT_NAME:
+        return feed_begin(calls, c);
+    case IN_HEAD:
+        return c == '<' ? start_tag(calls, c) : CR_CALLS_MORE;
+    case IN_FENCE:
+        return c == '\n' ? go(calls, AT_ARGUMENTS) : CR_CALLS_MORE;
+    case AT_ARGUMENTS:
+        return feed_behind_name(calls, c);
     case AT_MEMBER:
     case IN_MEMBER_KEY:
     case AT_COLON:

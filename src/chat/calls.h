@@ -3,14 +3,17 @@
  *
  *     f(a="x", b=1)                                         Python, as a list in [] or not
  *     {"name": "f", "arguments": {"a": "x"}}                JSON, as a list in [] or not
- *     <function=f> <parameter=a> x </parameter> </function> tags
+ *     <function=f> <parameter=a> x </parameter> </function> tags, of several spellings
+ *     f <arg_key>a</arg_key> <arg_value>x</arg_value>       tags behind a name
  *     f[ARGS]{"a": "x"}                                     Mistral's newer form
+ *     <|tool_call_begin|>f<|tool_call_argument_begin|>{...} tags around a name
  *
  * Arguments are given on as JSON text while they come. */
 #ifndef CR_CALLS_H
 #define CR_CALLS_H
 
 #include "chat/literal.h"
+#include "chat/tags.h"
 #include "chat/tools.h"
 
 /* Each returns false to stop. Texts are valid during the call. */
@@ -32,17 +35,21 @@ typedef enum cr_calls_result {
 
 typedef struct cr_calls {
     const cr_tools *tools; /* for the types of tagged arguments */
+    bool has_bare_names;   /* tags follow the name of a call, or nothing */
     const cr_calls_sink *sink;
     const char *bad;
     int state;
     bool in_list, is_closed; /* there was a [, and its ] */
     bool is_begun;           /* of the present call */
     bool has_arguments;
-    bool is_streaming; /* what `value` writes goes on at once */
+    bool is_streaming; /* what `value` writes, or the text between tags, goes on at once */
+    bool is_first;     /* byte of the text between tags */
+    bool has_key;      /* `key` is an argument whose value comes in the next tag */
+    const cr_tag *tag; /* the last one of the present call */
     int target;        /* what the value of a JSON member is for */
     int n_nested;      /* objects of a JSON call around the place */
     size_t n_calls, n_arguments;
-    cr_buf name, text, held; /* held: arguments that came before the name */
+    cr_buf name, key, text, held; /* held: arguments that came before the name */
     cr_literal value;
 } cr_calls;
 

@@ -2,20 +2,62 @@
 
 #include "base/compiler.h"
 
+/* A bar and a blank that are no ASCII, as DeepSeek's models have them. */
+#define BAR "\xEF\xBD\x9C"
+#define BLANK "\xE2\x96\x81"
+#define DEEPSEEK(what) "<" BAR "tool" BLANK what BAR ">"
+#define DEEPSEEK_MARKS                                                                             \
+    .openers = { DEEPSEEK("calls" BLANK "begin"), DEEPSEEK("call" BLANK "begin") },                \
+    .closers = { DEEPSEEK("call" BLANK "end"), DEEPSEEK("calls" BLANK "end"), "```" },             \
+    .keeps_opener = true
+#define START "<|start|>assistant"
+
 /* In the order in which templates are asked: one that shows <function=f> has <tool_call> as
  * well. */
 #define FORMATS(X)                                                                                 \
-    X("xml", .openers = { "<tool_call>", "<function=" }, .closer = "</tool_call>",                 \
+    X("seed", .openers = { "<seed:tool_call>", "<function=" }, .closers = { "</seed:tool_call>" }, \
+      .keeps_opener = true, .signs = { "<seed:tool_call>" })                                       \
+    X("functionary", .openers = { NULL, "<function=" }, .keeps_opener = true,                      \
+      .signs = { "<function=example_function_name>{" })                                            \
+    X("xml", .openers = { "<tool_call>", "<function=" }, .closers = { "</tool_call>" },            \
       .keeps_opener = true, .signs = { "<function=" }, .arch = "lfm3")                             \
-    X("lfm2", .openers = { "<|tool_call_start|>" }, .closer = "<|tool_call_end|>", .bare = '[',    \
-      .signs = { "<|tool_call_start|>", "<|tool_list_start|>" }, .arch = "lfm2")                   \
-    X("hermes", .openers = { "<tool_call>" }, .closer = "</tool_call>",                            \
+    X("lfm2", .openers = { "<|tool_call_start|>" }, .closers = { "<|tool_call_end|>" },            \
+      .bare = '[', .signs = { "<|tool_call_start|>", "<|tool_list_start|>" }, .arch = "lfm2")      \
+    X("glm", .openers = { "<tool_call>" }, .closers = { "</tool_call>" }, .has_bare_names = true,  \
+      .signs = { "<arg_key>" }, .arch = "glm4")                                                    \
+    X("minimax", .openers = { "<minimax:tool_call>", "<invoke name=\"" },                          \
+      .closers = { "</minimax:tool_call>" }, .keeps_opener = true,                                 \
+      .signs = { "<minimax:tool_call>" })                                                          \
+    X("dsml", .openers = { "<" BAR "DSML" BAR "function_calls>", "<" BAR "DSML" BAR "invoke" },    \
+      .closers = { "</" BAR "DSML" BAR "function_calls>" }, .keeps_opener = true,                  \
+      .signs = { BAR "DSML" BAR })                                                                 \
+    X("hermes", .openers = { "<tool_call>" }, .closers = { "</tool_call>" },                       \
       .signs = { "<tool_call>" }, .arch = "qwen")                                                  \
     X("mistral", .openers = { "[TOOL_CALLS]" }, .signs = { "[TOOL_CALLS]" })                       \
-    X("granite", .openers = { "<|tool_call|>" }, .signs = { "<|tool_call|>" })                     \
+    X("phi4", .openers = { "<|tool_call|>" }, .closers = { "<|/tool_call|>" },                     \
+      .signs = { "<|/tool|>", "<|/tool_call|>" })                                                  \
+    X("granite", .openers = { "<|tool_call|>" }, .layout = { "<response>", "</response>" },        \
+      .has_plain_layout = true, .signs = { "<|tool_call|>" })                                      \
+    X("nemotron", .openers = { "<TOOLCALL>" }, .closers = { "</TOOLCALL>" },                       \
+      .signs = { "<TOOLCALL>" })                                                                   \
+    X("cohere", .openers = { "<|START_ACTION|>" }, .closers = { "<|END_ACTION|>" },                \
+      .layout = { "<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>" },    \
+      .signs = { "<|START_ACTION|>" })                                                             \
+    X("deepseek-r1", DEEPSEEK_MARKS, .signs = { "+ '```json' +" })                                 \
+    X("deepseek", DEEPSEEK_MARKS, .signs = { DEEPSEEK("calls" BLANK "begin") })                    \
+    X("kimi", .openers = { "<|tool_calls_section_begin|>", "<|tool_call_begin|>" },                \
+      .closers = { "<|tool_call_end|>", "<|tool_calls_section_end|>" }, .keeps_opener = true,      \
+      .signs = { "<|tool_calls_section_begin|>" })                                                 \
+    X("harmony",                                                                                   \
+      .openers = { "<|channel|>commentary to=", START "<|channel|>commentary to=", START " to=" }, \
+      .closers = { "<|call|>", "<|end|>" }, .thinks_again = true, .has_bare_names = true,          \
+      .layout = { "<|channel|>final<|message|>", START "<|channel|>final<|message|>",              \
+                  "<|channel|>commentary<|message|>", START "<|channel|>commentary<|message|>",    \
+                  "<|end|>", "<|return|>" },                                                       \
+      .signs = { "<|channel|>analysis<|message|>" }, .arch = "gpt-oss")                            \
     X("llama3", .openers = { "<|python_tag|>" }, .bare = '{',                                      \
       .signs = { "<|python_tag|>", "Environment: ipython" })                                       \
-    X("none", .closer = NULL)
+    X("none", .bare = '\0')
 
 static const cr_chat_format formats[] = {
 #define ROW(name_, ...) { .name = (name_), __VA_ARGS__ },
@@ -34,6 +76,11 @@ const cr_reasoning_marks cr_reasoning_table[] = {
     { "[THINK]", "[/THINK]" },
     { "<seed:think>", "</seed:think>" },
     { "<|START_THINKING|>", "<|END_THINKING|>" },
+    { "<|inner_prefix|>", "<|inner_suffix|>" },
+    { "<|channel>thought", "<channel|>" },
+    { "Here is my thought process:", "Here is my response:" },
+    { "<|channel|>analysis<|message|>", "<|end|>" },
+    { START "<|channel|>analysis<|message|>", "<|end|>" },
 };
 const size_t cr_n_reasoning = CR_COUNT(cr_reasoning_table);
 

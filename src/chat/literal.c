@@ -148,14 +148,17 @@ static cr_literal_result feed_hex(cr_literal *v, char c)
     return written(put_code(v->out, is_low ? 0xFFFD : v->code));
 }
 
-bool cr_json_quote(cr_buf *out, cr_str text)
+bool cr_json_escape(cr_buf *out, cr_str text)
 {
-    if (!cr_buf_append(out, "\"", 1))
-        return false;
     for (size_t i = 0; i < text.size; i++)
         if (!put_byte(out, text.data[i]))
             return false;
-    return cr_buf_append(out, "\"", 1);
+    return true;
+}
+
+bool cr_json_quote(cr_buf *out, cr_str text)
+{
+    return cr_buf_append(out, "\"", 1) && cr_json_escape(out, text) && cr_buf_append(out, "\"", 1);
 }
 
 /* The byte at *i of what is between the quotes, and the way to the next. */

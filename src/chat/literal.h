@@ -42,6 +42,8 @@ cr_literal_result cr_literal_read(cr_literal *v, cr_str text, cr_buf *out);
 /* Text as a JSON string, and the text of a string that is written like that, quotes and all. False:
  * no memory. */
 bool cr_json_quote(cr_buf *out, cr_str text);
+/* Without the quotes. */
+bool cr_json_escape(cr_buf *out, cr_str text);
 bool cr_json_unquote(cr_buf *out, cr_str string);
 /* Whether something that is written like that is a string of this text. */
 bool cr_json_string_is(cr_str string, cr_str text);

@@ -175,9 +175,10 @@ static int match_marks(cr_reply *r)
 {
     int best = -1;
     for (size_t i = 0; i < cr_n_reasoning; i++) {
-        const bool wanted = r->state == REASONING
-                                ? &cr_reasoning_table[i] == r->marks
-                                : r->has_reasoning && r->is_fresh && !r->has_thought;
+        const bool wanted =
+            r->state == REASONING
+                ? &cr_reasoning_table[i] == r->marks
+                : r->has_reasoning && (r->format->thinks_again || (r->is_fresh && !r->has_thought));
         const char *mark =
             r->state == REASONING ? cr_reasoning_table[i].close : cr_reasoning_table[i].open;
         const int found = wanted ? compare_mark(r, mark) : -1;
@@ -197,10 +198,19 @@ static int match_marks(cr_reply *r)
         if (found <= 0)
             continue;
         start_calls(r, false);
-        if (i == 0 || !r->format->keeps_opener)
+        if (i != 1 || !r->format->keeps_opener)
             return store(r, &r->raw, r->held, r->n_held);
         for (size_t k = 0; k < r->n_held; k++)
             feed_calls(r, r->held[k]);
+        return 1;
+    }
+    const bool has_layout = r->has_thought || !r->format->has_plain_layout;
+    for (size_t i = 0; i < CR_CHAT_LAYOUT && r->state == CONTENT && has_layout; i++) {
+        const int found = compare_mark(r, r->format->layout[i]);
+        best = found > best ? found : best;
+        if (found <= 0)
+            continue;
+        r->eats_space = true;
         return 1;
     }
     return best;
@@ -290,7 +300,7 @@ static void feed_calls(cr_reply *r, char c)
     }
 }
 
-/* Behind the calls: white space, the marker that closes them, more of them, or something else. */
+/* Behind the calls: white space, markers that close them, more of them, or something else. */
 static void feed_after(cr_reply *r, char c)
 {
     if (r->n_held == 0 && is_space(c)) {
@@ -303,11 +313,17 @@ static void feed_after(cr_reply *r, char c)
         return;
     }
     r->held[r->n_held++] = c;
-    const int found = compare_mark(r, r->format->closer);
-    if (found == 0)
+    int best = -1;
+    for (size_t i = 0; i < CR_CHAT_CLOSERS; i++) {
+        const int found = compare_mark(r, r->format->closers[i]);
+        best = found > best ? found : best;
+    }
+    if (best > 0) /* more of them may follow */
+        r->n_held = 0;
+    if (best >= 0)
         return;
     char rest[CR_REPLY_MARK];
-    const size_t n_rest = found > 0 ? 0 : r->n_held;
+    const size_t n_rest = r->n_held;
     memcpy(rest, r->held, n_rest);
     back_to_content(r, true);
     for (size_t i = 0; i < n_rest; i++)
@@ -367,6 +383,7 @@ void cr_reply_init(cr_reply *r, cr_str prompt)
     r->opened = r->has_reasoning ? find_opened(prompt) : -1;
     r->calls_sink = (cr_calls_sink){ begin_call, give_arguments, end_call, r };
     cr_calls_init(&r->calls, &r->tools, &r->calls_sink, r->host);
+    r->calls.has_bare_names = r->format->has_bare_names;
     cr_buf_init(&r->space, r->host, CR_MEM_OBJECT);
     cr_buf_init(&r->raw, r->host, CR_MEM_OBJECT);
     cr_buf_init(&r->out, r->host, CR_MEM_OBJECT);

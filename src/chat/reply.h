@@ -14,7 +14,7 @@
 #include "chat/calls.h"
 #include "chat/format.h"
 
-enum { CR_REPLY_MARK = 32 }; /* room for the longest marker */
+enum { CR_REPLY_MARK = 64 }; /* room for the longest marker */
 
 typedef enum cr_reply_out {
     CR_OUT_NOTHING,

@@ -1,5 +1,5 @@
-/* Any bytes as the reply of a model: the first chooses the format and whether tools are known, the
- * second how the text is cut. However it is cut, the same comes out; the arguments of whole calls
+/* Any bytes as the reply of a model: the first chooses the format, the second how the text is cut
+ * and what is known. However it is cut, the same comes out; the arguments of whole calls
  * are objects; calls are numbered and nest in nothing; a withdrawn call and what looks like one
  * comes back as text. */
 #include "cera.h"
@@ -29,6 +29,7 @@ typedef struct heard {
     int n_calls;
     size_t arguments; /* where those of the open call begin in `text` */
     size_t owed;      /* text of an error that must come as content */
+    bool thinks_again;
 } heard;
 
 static void hear(heard *h, char kind, const char *text, size_t n)
@@ -60,7 +61,7 @@ static int on_content(void *user, const char *text, size_t n)
 static int on_reasoning(void *user, const char *text, size_t n)
 {
     heard *h = user;
-    if (h->call >= 0 || n == 0 || h->n_calls > 0)
+    if (h->call >= 0 || n == 0 || (h->n_calls > 0 && !h->thinks_again))
         fail("reasoning out of its place");
     hear(h, 'R', text, n);
     return 0;
@@ -119,7 +120,7 @@ static int on_error(void *user, const cera_chat_error *error)
 static void listen(const cera_chat_parser_options *options, const char *text, size_t n, size_t cut,
                    heard *h)
 {
-    *h = (heard){ .call = -1 };
+    *h = (heard){ .call = -1, .thinks_again = strcmp(options->format, "harmony") == 0 };
     const cera_chat_sink sink = { on_content,  on_reasoning, on_call, on_arguments,
                                   on_call_end, on_error,     h };
     cera_chat_parser *parser = NULL;
@@ -145,16 +146,20 @@ static void listen(const cera_chat_parser_options *options, const char *text, si
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const formats[] = { "lfm2",    "xml",     "hermes", "llama3",
-                                           "mistral", "granite", "none" };
+    static const char *const formats[] = {
+        "lfm2",   "xml",      "hermes",      "llama3", "mistral",     "granite", "none",
+        "glm",    "deepseek", "deepseek-r1", "kimi",   "harmony",     "minimax", "dsml",
+        "cohere", "nemotron", "phi4",        "seed",   "functionary",
+    };
     if (size < 2)
         return 0;
     cera_chat_parser_options options;
     cera_chat_parser_options_init(&options);
-    options.format = formats[(data[0] & 15) % 7];
-    options.tools = (data[0] & 16) != 0 ? tools : NULL;
-    options.no_reasoning = (data[0] & 32) != 0;
-    options.prompt = (data[0] & 64) != 0 ? "<think>\n" : NULL;
+    options.format = formats[data[0] % (sizeof formats / sizeof formats[0])];
+    const unsigned how = data[1] / 16u;
+    options.tools = (how & 1) != 0 ? tools : NULL;
+    options.no_reasoning = (how & 2) != 0;
+    options.prompt = (how & 4) != 0 ? "<think>\n" : NULL;
     options.n_prompt = options.prompt != NULL ? strlen(options.prompt) : 0;
     const char *text = (const char *)data + 2;
     const size_t n = size - 2;

@@ -386,6 +386,188 @@ static void test_xml(void **state)
     check("xml", FUNCTION("f", PARAMETER("a", "decision")), "0:fA[{\"a\": \"decision\"}];");
 }
 
+/* ---- formats with tags around names and arguments ------------------------------------------- */
+
+#define BAR "\xEF\xBD\x9C"
+#define BLANK "\xE2\x96\x81"
+
+static void test_glm(void **state)
+{
+    (void)state;
+    check_with("glm", TOOLS, NULL,
+               "Ok\n<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>12</arg_value>\n"
+               "<arg_key>n</arg_key>\n<arg_value>12</arg_value>\n</tool_call>",
+               "C[Ok]0:fA[{\"s\": \"12\", \"n\": 12}];");
+    check("glm",
+          "<tool_call>f<arg_key>l</arg_key><arg_value>[1, {\"a\": true}]</arg_value></tool_call>\n"
+          "<tool_call>g\n</tool_call><tool_call>h</tool_call> end",
+          "0:fA[{\"l\": [1, {\"a\": true}]}];1:gA[{}];2:hA[{}];C[end]");
+    /* What stands between the tags is the text, to the byte. */
+    check_with("glm", TOOLS, NULL,
+               "<tool_call>f<arg_key>s</arg_key><arg_value>\n a </arg_valu <b>\n</arg_value>",
+               "0:fA[{\"s\": \"\\n a </arg_valu <b>\\n\"]!0X[<tool_call>f<arg_key>s</arg_key>"
+               "<arg_value>\n a </arg_valu <b>\n</arg_value>]C[<tool_call>f<arg_key>s</arg_key>"
+               "<arg_value>\n a </arg_valu <b>\n</arg_value>]");
+    check("glm", "<tool_call>f<arg_value>1</arg_value>",
+          "!-1X[<tool_call>f<arg_value]C[<tool_call>f<arg_value>1</arg_value>]");
+    check("glm",
+          "<tool_call>f<arg_key>a</arg_key><arg_key>b</arg_key><arg_value>1</arg_value>"
+          "</tool_call>",
+          "0:fA[{\"b\": 1}];");
+    check("glm", "<tool_call>f <x></tool_call>",
+          "!-1X[<tool_call>f <x]C[<tool_call>f <x></tool_call>]");
+    /* A name alone is a call here and nowhere else. */
+    check("hermes", "<tool_call>f</tool_call>", "!-1X[<tool_call>f]C[<tool_call>f</tool_call>]");
+}
+
+#define DS_CALLS "<" BAR "tool" BLANK "calls" BLANK "begin" BAR ">"
+#define DS_CALL "<" BAR "tool" BLANK "call" BLANK "begin" BAR ">"
+#define DS_SEP "<" BAR "tool" BLANK "sep" BAR ">"
+#define DS_END "<" BAR "tool" BLANK "call" BLANK "end" BAR ">"
+#define DS_ENDS "<" BAR "tool" BLANK "calls" BLANK "end" BAR ">"
+
+static void test_deepseek(void **state)
+{
+    (void)state;
+    check("deepseek",
+          "Ok" DS_CALLS DS_CALL "f" DS_SEP "{\"a\": 1}" DS_END DS_CALL "g" DS_SEP
+          "{}" DS_END DS_ENDS "x",
+          "C[Ok]0:fA[{\"a\": 1}];1:gA[{}];C[x]");
+    /* The older way: a type first, the arguments in a fence. */
+    check("deepseek",
+          DS_CALLS DS_CALL "function" DS_SEP "f\n```json\n{\"a\": \"`\"}\n```" DS_END "\n" DS_CALL
+                           "function" DS_SEP "g\n```json\n{}\n```" DS_END DS_ENDS,
+          "0:fA[{\"a\": \"`\"}];1:gA[{}];");
+    check("deepseek", DS_CALL "f" DS_SEP "{}", "0:fA[{}];");
+    check("deepseek", DS_CALLS DS_CALL "f" DS_SEP "[1]",
+          "!-1X[" DS_CALLS DS_CALL "f" DS_SEP "]C[" DS_CALLS DS_CALL "f" DS_SEP "[1]]");
+    check("deepseek", DS_CALLS "f", "!-1X[" DS_CALLS "f]C[" DS_CALLS "f]");
+    check("deepseek", DS_CALLS DS_CALL "f" DS_SEP "{\"a\": ",
+          "0:fA[{\"a\": ]!0X[" DS_CALLS DS_CALL "f" DS_SEP "{\"a\": ]C[" DS_CALLS DS_CALL "f" DS_SEP
+          "{\"a\": ]");
+}
+
+static void test_kimi(void **state)
+{
+    (void)state;
+#define KIMI(name, arguments)                                                                      \
+    "<|tool_call_begin|>" name "<|tool_call_argument_begin|>" arguments "<|tool_call_end|>"
+    check("kimi",
+          "Ok<|tool_calls_section_begin|>" KIMI("functions.f:0", "{\"a\": 1}")
+              KIMI("functions.my-g:11", "{}") "<|tool_calls_section_end|>",
+          "C[Ok]0:fA[{\"a\": 1}];1:my-gA[{}];");
+    check("kimi", KIMI("f", "{}") "x", "0:fA[{}];C[x]");
+    check("kimi", KIMI(" functions.f:x:3 ", " {}"), "0:f:xA[{}];");
+    check("kimi", KIMI("f", "1") "x",
+          "!-1X[<|tool_call_begin|>f<|tool_call_argument_begin|>]C[" KIMI("f", "1") "x]");
+}
+
+#define FINAL "<|start|>assistant<|channel|>final<|message|>"
+#define TO "<|start|>assistant<|channel|>commentary to="
+
+static void test_harmony(void **state)
+{
+    (void)state;
+    check("harmony", "<|channel|>analysis<|message|>hm<|end|>" FINAL "ok <b><|return|>",
+          "R[hm]C[ok <b>]");
+    check("harmony", "<|channel|>final<|message|>ok", "C[ok]");
+    check("harmony",
+          "<|channel|>analysis<|message|>hm<|end|>" TO
+          "functions.f <|constrain|>json<|message|>{\"a\": 1}<|call|>",
+          "R[hm]0:fA[{\"a\": 1}];");
+    check(
+        "harmony",
+        "<|channel|>commentary to=functions.f<|channel|>x <|constrain|>json<|message|>{}<|end|>" TO
+        "functions.g<|message|>{\"b\": \"<|end|>\"}<|call|>",
+        "0:fA[{}];1:gA[{\"b\": \"<|end|>\"}];");
+    check(
+        "harmony",
+        "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>commentary<|message|>"
+        "I look.<|end|><|start|>assistant<|channel|>analysis<|message|>b<|end|><|start|>assistant "
+        "to=functions.f<|channel|>commentary json<|message|>{}<|call|>",
+        "R[a]C[I look.]R[b]0:fA[{}];");
+    check("harmony", "<|channel|>commentary to=functions.f<|message|>x",
+          "!-1X[<|channel|>commentary to=functions.f<|message|>]C[<|channel|>commentary "
+          "to=functions.f<|message|>x]");
+    check_with("harmony", NULL, "<|start|>assistant<|channel|>analysis<|message|>",
+               "hm<|end|>" FINAL "ok", "R[hm]C[ok]");
+    /* The other formats know its thoughts, in front. */
+    check("none", "<|channel|>analysis<|message|>hm<|end|>ok", "R[hm]C[ok]");
+}
+
+static void test_invoke(void **state)
+{
+    (void)state;
+    check_with(
+        "minimax", TOOLS, NULL,
+        "Ok\n<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"s\">12</parameter>\n"
+        "<parameter name=\"n\">12</parameter>\n</invoke>\n<invoke name=\"g\">\n</invoke>\n"
+        "</minimax:tool_call>",
+        "C[Ok]0:fA[{\"s\": \"12\", \"n\": 12}];1:gA[{}];");
+    /* This one says itself what is text. */
+#define D "<" BAR "DSML" BAR
+#define D_END "</" BAR "DSML" BAR
+    check("dsml",
+          D "function_calls>\n" D "invoke name=\"f\">\n" D
+            "parameter name=\"a\" string=\"true\">12" D_END "parameter>\n" D
+            "parameter name=\"b\" string=\"false\">12" D_END "parameter>\n" D_END "invoke>\n" D
+            "invoke name=\"g\">\n" D_END "invoke>\n" D_END "function_calls>x",
+          "0:fA[{\"a\": \"12\", \"b\": 12}];1:gA[{}];C[x]");
+    check("dsml", D "function_calls>" D "invoke name=\"f\">" D "parameter name=\"a\">",
+          "0:f!0X[" D "function_calls>" D "invoke name=\"f\">" D "parameter name=\"a\"]C[" D
+          "function_calls>" D "invoke name=\"f\">" D "parameter name=\"a\">]");
+}
+
+static void test_other_marks(void **state)
+{
+    (void)state;
+    check("nemotron",
+          "Ok\n<TOOLCALL>[{\"name\": \"f\", \"arguments\": {\"a\": 1}}, {\"name\": \"g\", "
+          "\"arguments\": {}}]</TOOLCALL>x",
+          "C[Ok]0:fA[{\"a\": 1}];1:gA[{}];C[x]");
+    check("phi4", "<|tool_call|>[{\"name\": \"f\", \"arguments\": {}}]<|/tool_call|>", "0:fA[{}];");
+    check("cohere",
+          "<|START_THINKING|>hm<|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": \"0\", "
+          "\"tool_name\": \"f\", \"parameters\": {\"a\": 1}},\n    {\"tool_call_id\": \"1\", "
+          "\"tool_name\": \"g\", \"parameters\": {}}\n]<|END_ACTION|>",
+          "R[hm]0:fA[{\"a\": 1}];1:gA[{}];");
+    check("cohere", "<|START_THINKING|>hm<|END_THINKING|><|START_RESPONSE|>ok<|END_RESPONSE|>",
+          "R[hm]C[ok]");
+    check("functionary", "<function=f>{\"a\": 1}</function><function=g>{}</function>",
+          "0:fA[{\"a\": 1}];1:gA[{}];");
+    check(
+        "seed",
+        "<seed:think>hm</seed:think>\n<seed:tool_call>\n<function=f>\n<parameter=a>x y</parameter>\n"
+        "</function>\n</seed:tool_call>",
+        "R[hm]0:fA[{\"a\": \"x y\"}];");
+    check("granite", "<think>a</think><response>b</response>", "R[a]C[b]");
+    check("granite", "a <response>b", "C[a <response>b]");
+    check("granite", "Here is my thought process: a\n\nHere is my response: b", "R[a]C[b]");
+}
+
+/* Text between tags streams, but for what may be the end tag and the line feed before it. */
+static void test_streaming_tags(void **state)
+{
+    (void)state;
+    record *r = calloc(1, sizeof *r);
+    const cera_chat_sink sink = sink_of(r);
+    cera_chat_parser *parser = open_parser("xml", TOOLS, NULL, &sink);
+    static const char *const steps[][2] = {
+        { "<tool_call><function=f><parameter=s>\n", "0:fA[{\"s\": \"]" },
+        { "one\n", "0:fA[{\"s\": \"one]" },
+        { "two </par", "0:fA[{\"s\": \"one\\ntwo ]" },
+        { "k> \"\n</parameter", "0:fA[{\"s\": \"one\\ntwo </park> \\\"]" },
+        { ">\n<parameter=n>1", "0:fA[{\"s\": \"one\\ntwo </park> \\\"\", \"n\": ]" },
+        { "2</parameter></function>", "0:fA[{\"s\": \"one\\ntwo </park> \\\"\", \"n\": 12}];" },
+    };
+    for (size_t i = 0; i < CR_COUNT(steps); i++) {
+        cera_chat_parser_push(parser, steps[i][0], strlen(steps[i][0]), NULL);
+        assert_string_equal(r->text, steps[i][1]);
+    }
+    cera_chat_parser_free(parser);
+    free(r);
+}
+
 /* ---- values -------------------------------------------------------------------------------- */
 
 static void test_values(void **state)
@@ -668,6 +850,18 @@ static void test_detection(void **state)
         { "<tool_call>", "hermes" },
         { "[TOOL_CALLS]", "mistral" },
         { "<|tool_call|>", "granite" },
+        { "<tool_call>{f}\n<arg_key>", "glm" },
+        { "<seed:tool_call>\n<function=", "seed" },
+        { "<minimax:tool_call>", "minimax" },
+        { "<" BAR "DSML" BAR "function_calls>", "dsml" },
+        { "<TOOLCALL>", "nemotron" },
+        { "<|START_ACTION|>", "cohere" },
+        { "<|tool|>x<|/tool|>", "phi4" },
+        { "<" BAR "tool" BLANK "calls" BLANK "begin" BAR ">", "deepseek" },
+        { "{{ '" DS_SEP "' + x + '\\n' + '```json' + '\\n' }}", "deepseek-r1" },
+        { "<|tool_calls_section_begin|>", "kimi" },
+        { "<|channel|>analysis<|message|>", "harmony" },
+        { "<function=example_function_name>{\"a\": 1}</function><|python_tag|>", "functionary" },
         { "<|python_tag|>", "llama3" },
         { "Environment: ipython", "llama3" },
         { "{{ messages }}", "none" },
@@ -744,6 +938,13 @@ int main(void)
         cmocka_unit_test(test_llama3),
         cmocka_unit_test(test_mistral_and_granite),
         cmocka_unit_test(test_xml),
+        cmocka_unit_test(test_glm),
+        cmocka_unit_test(test_deepseek),
+        cmocka_unit_test(test_kimi),
+        cmocka_unit_test(test_harmony),
+        cmocka_unit_test(test_invoke),
+        cmocka_unit_test(test_other_marks),
+        cmocka_unit_test(test_streaming_tags),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_too_deep),
         cmocka_unit_test(test_reasoning),
