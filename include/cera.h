@@ -399,6 +399,10 @@ typedef struct cera_grammar_options {
     /* Between the tokens of JSON: nothing, one blank, or a newline and up to so many blanks behind it,
      * 1 to 64; 0: nothing ever. Default 20. */
     int max_blanks;
+    /* The value stands in front of this tag, "</parameter>" say: a schema with "type": "string" gives
+     * the text itself, without quotes and without the tag in it; another gives JSON with \u003c for <,
+     * or such a text where it cannot be taken for a value. From < on, at most 64 bytes. NULL: JSON. */
+    const char *end_tag;
 } cera_grammar_options;
 CERA_API void cera_grammar_options_init(cera_grammar_options *options);
 

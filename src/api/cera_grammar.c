@@ -47,6 +47,10 @@ static cera_status check(const char *text, size_t n, const cera_grammar_options 
     if (options->max_blanks < 0 || options->max_blanks > 64)
         return cr_fail(err, CERA_E_ARG, "max_blanks: expected 0 to 64, found %d",
                        options->max_blanks);
+    const char *tag = options->end_tag;
+    if (tag != NULL && (tag[0] != '<' || strlen(tag) > CR_SCHEMA_MAX_TAG))
+        return cr_fail(err, CERA_E_ARG, "end_tag: expected < and at most %d bytes, found \"%.80s\"",
+                       CR_SCHEMA_MAX_TAG, tag);
     return CERA_OK;
 }
 
@@ -108,6 +112,7 @@ cera_status cera_grammar_from_schema(const char *text, size_t n, const cera_voca
         .lenient = options->lenient,
         .any_order = options->any_order,
         .max_blanks = options->max_blanks,
+        .end_tag = options->end_tag,
     };
     cera_status status =
         cr_schema_to_gbnf((cr_str){ n > 0 ? text : "", n }, &how, &scratch, &gbnf, err);

@@ -15,7 +15,7 @@
 #include "grammar/automaton.h"
 #include "token/vocab.h"
 
-enum { CR_GBNF_MAX_TEXT = 1 << 16, CR_GBNF_MAX_NESTING = 64 };
+enum { CR_GBNF_MAX_TEXT = 1 << 18, CR_GBNF_MAX_NESTING = 64 };
 
 typedef struct cr_gbnf_source {
     cr_str text;

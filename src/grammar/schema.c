@@ -48,6 +48,7 @@ static void put_char(cr_text *t, uint32_t code)
 
 static void put_chars(cr_text *t, cr_str text, bool in_json)
 {
+    const bool has_tag = t->c->options->end_tag != NULL;
     static const char from[] = "\b\f\n\r\t\"\\", to[] = "bfnrt\"\\";
     for (size_t at = 0; at < text.size;) {
         uint32_t code = 0;
@@ -56,7 +57,7 @@ static void put_chars(cr_text *t, cr_str text, bool in_json)
         if (in_json && known) {
             put_char(t, '\\');
             put_char(t, (unsigned char)to[known - from]);
-        } else if (in_json && code < 0x20) {
+        } else if (in_json && (code < 0x20 || (has_tag && code == '<'))) {
             cr_text_put(t, "\\\\u%04x", code);
         } else {
             put_char(t, code);
@@ -473,6 +474,11 @@ static void put_value(cr_text *t, const cr_json *value)
     }
 }
 
+static bool is_plain_text(const cr_compiler *c, const cr_json *value)
+{
+    return value->kind == CR_JSON_STRING && cr_dfa_accepts(c->plain, value->text);
+}
+
 /* Those of the listed values that satisfy all parts. */
 static cera_status put_listed(cr_compiler *c, const cr_parts *parts, const cr_json *list,
                               bool is_one, cr_text *t, bool *none)
@@ -487,10 +493,13 @@ static cera_status put_listed(cr_compiler *c, const cr_parts *parts, const cr_js
         if (good < 0)
             CR_TRY(
                 cr_schema_skip(c, list, "beside keywords that are not checked for listed values"));
-        if (good == 0)
+        if (good == 0 || (c->plain && !is_plain_text(c, v)))
             continue;
         cr_text_put(t, *none ? "" : " | ");
-        put_value(t, v);
+        if (c->plain)
+            cr_text_literal(t, v->text);
+        else
+            put_value(t, v);
         *none = false;
     }
     return CERA_OK;
@@ -621,6 +630,7 @@ static cera_status put_kinds(cr_compiler *c, const cr_parts *parts, cr_text *t, 
 {
     unsigned kinds;
     CR_TRY(cr_parts_kinds(c, parts, &kinds));
+    kinds &= c->plain ? CR_IS_STRING : CR_IS_ANY;
     *none = true;
     for (unsigned kind = 1; kind <= CR_IS_INTEGER; kind *= 2) {
         unsigned numbers = CR_IS_INTEGER | CR_IS_FRACTION;
@@ -638,6 +648,8 @@ static cera_status put_kinds(cr_compiler *c, const cr_parts *parts, cr_text *t, 
             status = cr_schema_object(c, parts, &one, &empty);
         else if (kind == CR_IS_ARRAY)
             status = cr_schema_array(c, parts, &one, &empty);
+        else if (kind == CR_IS_STRING && c->plain)
+            status = cr_schema_plain_string(c, parts, &one, &empty);
         else if (kind == CR_IS_STRING)
             status = cr_schema_string(c, parts, &one, &empty);
         else
@@ -658,7 +670,7 @@ static cera_status put_parts(cr_compiler *c, const cr_parts *parts, cr_text *t, 
 {
     bool found, is_one;
     *none = false;
-    if (says_nothing(parts)) {
+    if (!c->plain && says_nothing(parts)) {
         cr_text_put(t, "any");
         return CERA_OK;
     }
@@ -673,7 +685,7 @@ static cera_status put_parts(cr_compiler *c, const cr_parts *parts, cr_text *t, 
 typedef struct known {
     cr_parts *parts;
     uint32_t rule;
-    bool is_none;
+    bool is_none, is_plain;
 } known;
 
 static bool are_same(const cr_parts *a, const cr_parts *b)
@@ -706,8 +718,9 @@ cera_status cr_schema_rule(cr_compiler *c, cr_parts *parts, uint32_t *rule)
         return CERA_OK;
     size_t n = c->known.size / sizeof(known);
     for (size_t i = 0; i < n; i++) {
-        if (are_same(get_known(c, i)->parts, parts)) {
-            *rule = get_known(c, i)->is_none ? 0 : get_known(c, i)->rule;
+        const known *k = get_known(c, i);
+        if (k->is_plain == (c->plain != NULL) && are_same(k->parts, parts)) {
+            *rule = k->is_none ? 0 : k->rule;
             return CERA_OK;
         }
     }
@@ -718,7 +731,9 @@ cera_status cr_schema_rule(cr_compiler *c, cr_parts *parts, uint32_t *rule)
     if (n == MAX_RULES)
         return cr_schema_fail(c, first, CERA_E_LIMIT, "expected at most %d schemas, found more",
                               MAX_RULES);
-    known entry = { .parts = cr_arena_alloc(&c->arena, sizeof *parts), .rule = ++c->n_names };
+    known entry = { .parts = cr_arena_alloc(&c->arena, sizeof *parts),
+                    .rule = ++c->n_names,
+                    .is_plain = c->plain != NULL };
     if (!entry.parts || !cr_buf_append(&c->known, &entry, sizeof entry))
         return cr_schema_no_memory(c);
     *entry.parts = *parts;
@@ -745,20 +760,23 @@ static void put_common(cr_compiler *c)
         "any-member ::= string \":\" ws any\n"
         "any-array ::= \"[\" ws (any (\",\" ws any)*)? ws \"]\"\n"
         "string ::= \"\\\"\" char* \"\\\"\"\n"
-        "char ::= [^\"\\\\\\x00-\\x1F] | \"\\\\\" ([\"\\\\/bfnrt] | \"u\" unit)\n"
         "unit ::= [0-9a-cA-CefEF] hex{3} | [dD] [0-7] hex{2} |"
         " [dD] [89abAB] hex{2} \"\\\\u\" [dD] [c-fC-F] hex{2}\n"
         "hex ::= [0-9a-fA-F]\n"
         "integer ::= \"-\"? whole\n"
         "whole ::= \"0\" | [1-9] [0-9]{0,15}\n"
         "number ::= integer (\".\" [0-9]{1,16})? ([eE] [-+]? [0-9]{1,2})?\n";
-    char blanks[96];
-    int n = c->options->max_blanks > 0
-                ? snprintf(blanks, sizeof blanks, "ws ::= (\" \" | \"\\n\" [ \\t]{0,%d})?\n",
-                           c->options->max_blanks)
-                : snprintf(blanks, sizeof blanks, "ws ::= \"\"\n");
-    c->no_memory = c->no_memory || !cr_buf_append(c->out, rules, sizeof rules - 1) ||
-                   !cr_buf_append(c->out, blanks, (size_t)n);
+    cr_text t;
+    cr_text_init(&t, c);
+    put(&t, rules, sizeof rules - 1);
+    cr_text_put(&t, "char ::= [^\"\\\\\\x00-\\x1F%s] | \"\\\\\" ([\"\\\\/bfnrt] | \"u\" unit)\n",
+                c->options->end_tag ? "<" : "");
+    if (c->options->max_blanks > 0)
+        cr_text_put(&t, "ws ::= (\" \" | \"\\n\" [ \\t]{0,%d})?\n", c->options->max_blanks);
+    else
+        cr_text_put(&t, "ws ::= \"\"\n");
+    c->no_memory = c->no_memory || !cr_buf_append(c->out, t.buf.data, t.buf.size);
+    cr_text_drop(&t);
 }
 
 static cera_status compile(cr_compiler *c, cr_str schema)
@@ -770,7 +788,8 @@ static cera_status compile(cr_compiler *c, cr_str schema)
     cr_parts parts = { .n = 0 };
     uint32_t rule;
     CR_TRY(cr_parts_add(c, &parts, c->root, -1));
-    CR_TRY(cr_schema_rule(c, &parts, &rule));
+    CR_TRY(c->options->end_tag ? cr_schema_tagged_rule(c, c->root, &rule)
+                               : cr_schema_rule(c, &parts, &rule));
     if (rule == 0)
         return cr_schema_fail(c, c->root, CERA_E_UNSUPPORTED,
                               "expected a schema that some value satisfies, found none that can be "

@@ -1,8 +1,10 @@
-/* JSON Schema to a grammar: every text of the grammar is JSON that the schema accepts.
+/* JSON Schema to a grammar: every text of the grammar is JSON that the schema accepts, or a text
+ * that stands for one between tags.
  *
  *     schema.c          the walk: $ref, types, enum, const, anyOf, allOf
  *     schema_object.c   objects and arrays
  *     schema_string.c   strings: pattern, format, lengths
+ *     schema_tag.c      strings without quotes, in front of a tag
  *     schema_number.c   numbers: bounds, multiples
  *     dfa.c, regex.c    sets of strings: regular expressions, and what is left when one is taken
  *                       away from another
@@ -14,10 +16,15 @@
 
 #include "base/text.h"
 
+enum { CR_SCHEMA_MAX_TAG = 64 };
+
 typedef struct cr_schema_options {
     bool lenient;   /* leave out what cannot be said, with a warning in the log */
     bool any_order; /* properties in any order */
     int max_blanks; /* between tokens of JSON, in a row */
+    /* The value stands in front of this tag, which begins with <: strings at the top are also texts
+     * without quotes, JSON has no <. NULL: JSON. */
+    const char *end_tag;
 } cr_schema_options;
 
 /* Appends the grammar as GBNF to `out`. CERA_E_FORMAT for what is no JSON or no schema,

@@ -43,6 +43,8 @@ typedef struct cr_compiler {
     cr_buf known; /* of what schema.c knows of rules */
     uint32_t n_names;
     int depth;
+    /* The texts that may stand without quotes, while rules for such are made; NULL: JSON. */
+    const cr_dfa *plain;
     bool no_memory; /* text could not be appended */
     cera_error *err;
 } cr_compiler;
@@ -95,6 +97,11 @@ bool cr_objects_differ(cr_compiler *c, const cr_parts *a, const cr_parts *b);
 
 /* The strings that the parts allow; *set NULL: all. */
 cera_status cr_schema_string_set(cr_compiler *c, const cr_parts *parts, const cr_dfa **set);
+/* A rule for values in front of options->end_tag; *rule 0 when there is none. */
+cera_status cr_schema_tagged_rule(cr_compiler *c, const cr_json *schema, uint32_t *rule);
+/* Appends an alternative for strings that the parts allow, without quotes. */
+cera_status cr_schema_plain_string(cr_compiler *c, const cr_parts *parts, cr_text *t, bool *none);
+
 /* A rule for a set of strings, in JSON strings or as they are; *rule is the number behind 'd'. */
 void cr_schema_set_rule(cr_compiler *c, const cr_dfa *set, bool in_json, uint32_t *rule);
 

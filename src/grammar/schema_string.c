@@ -66,11 +66,12 @@ static void put_range(cr_text *t, uint32_t lo, uint32_t hi)
 /* The characters of a move that a JSON string has as they are, inside [ ]. */
 static bool put_raw_part(cr_text *t, const cr_dfa_move *move, bool in_json, bool began)
 {
-    /* What a JSON string cannot have: up to 1F, the quote, the backslash. */
-    static const uint32_t gaps[][2] = { { 0, 0x1f }, { '"', '"' }, { '\\', '\\' } };
+    /* What a JSON string cannot have: up to 1F, the quote, the backslash; and < in front of a tag. */
+    static const uint32_t gaps[][2] = { { 0, 0x1f }, { '"', '"' }, { '<', '<' }, { '\\', '\\' } };
+    const bool has_tag = t->c->options->end_tag != NULL;
     uint32_t lo = move->lo;
     for (size_t i = 0; in_json && i < CR_COUNT(gaps); i++) {
-        if (gaps[i][1] < lo || gaps[i][0] > move->hi)
+        if (gaps[i][1] < lo || gaps[i][0] > move->hi || (gaps[i][0] == '<' && !has_tag))
             continue;
         if (gaps[i][0] > lo) {
             cr_text_put(t, began ? "" : "[");
@@ -90,8 +91,9 @@ static bool put_raw_part(cr_text *t, const cr_dfa_move *move, bool in_json, bool
 /* The characters of a move that are written with a backslash, each as an alternative. */
 static void put_escaped(cr_text *t, const cr_dfa_move *move, bool *began)
 {
+    const bool has_tag = t->c->options->end_tag != NULL;
     for (uint32_t code = move->lo; code <= move->hi && code <= '\\'; code++) {
-        if (code >= 0x20 && code != '"' && code != '\\')
+        if (code >= 0x20 && code != '"' && code != '\\' && !(has_tag && code == '<'))
             continue;
         static const char from[] = "\b\f\n\r\t\"\\", to[] = "bfnrt\"\\";
         const char *known = code > 0 ? strchr(from, (int)code) : NULL;

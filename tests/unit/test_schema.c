@@ -182,6 +182,97 @@ static void properties_come_in_any_order(void **state)
     cera_grammar_free(g);
 }
 
+/* What stands for a value in front of </p>: a text as it is where the schema itself says string,
+ * elsewhere JSON without <, or a text that cannot be taken for a value. */
+static void values_in_front_of_a_tag(void **state)
+{
+    (void)state;
+#define S "{\"type\": \"string\"}"
+#define N "{\"type\": [\"string\", \"null\"]}"
+    static const struct {
+        const char *schema, *text;
+        bool good;
+    } cases[] = {
+        { S, "", true },
+        { S, "12", true },
+        { S, "\"a\"", true },
+        { S, "a < b\n</q> </p", true },
+        { S, "a </p> b", false },
+        { S, "</p>", false },
+        { N, "null", true }, /* the value */
+        { N, "nil", true },
+        { N, "nullx", true },
+        { N, "\"null\"", true },
+        { N, " null", false },
+        { N, "None", false },
+        { N, "Nonesuch", true },
+        { N, "12", false },
+        { N, "\"12\"", true },
+        { N, "-x", false },
+        { N, "\"a < b\"", false },
+        { N, "\"a \\u003c b\"", true },
+        { N, "a < b", true },
+        { N, "[]", false },
+        { N, "'a'", false },
+        { N, "", true },
+        { "{\"type\": \"string\", \"enum\": [\"1\", \"</p>\", \"<\"]}", "1", true },
+        { "{\"type\": \"string\", \"enum\": [\"1\", \"</p>\", \"<\"]}", "\"1\"", false },
+        { "{\"type\": \"string\", \"enum\": [\"1\", \"</p>\", \"<\"]}", "</p>", false },
+        { "{\"type\": \"string\", \"enum\": [\"1\", \"</p>\", \"<\"]}", "<", true },
+        { "{\"enum\": [\"1\", \"x\", 2]}", "1", false },
+        { "{\"enum\": [\"1\", \"x\", 2]}", "\"1\"", true },
+        { "{\"enum\": [\"1\", \"x\", 2]}", "x", true },
+        { "{\"enum\": [\"1\", \"x\", 2]}", "2", true },
+        { "{\"type\": \"string\", \"minLength\": 2, \"maxLength\": 3}", "1<", true },
+        { "{\"type\": \"string\", \"minLength\": 2, \"maxLength\": 3}", "1", false },
+        { "{\"type\": \"string\", \"minLength\": 2, \"maxLength\": 3}", "\xc3\xa9\xc3\xa9\xc3\xa9",
+          true },
+        { "{\"type\": \"string\", \"minLength\": 2, \"maxLength\": 3}", "1234", false },
+        { "{\"type\": \"string\", \"maxLength\": 9000}", "a > b", true },
+        { "{\"type\": \"string\", \"maxLength\": 9000}", "a < b", false },
+        { "{\"type\": \"string\", \"pattern\": \"^[0-9]+$\"}", "12", true },
+        { "{\"type\": \"string\", \"pattern\": \"^[0-9]+$\"}", "1a", false },
+        { "{\"anyOf\": [" S ", {\"type\": \"integer\"}]}", "12", true },
+        { "{\"anyOf\": [" S ", {\"type\": \"integer\"}]}", "a12", true },
+        { "{\"anyOf\": [" S ", {\"type\": \"integer\"}]}", "1.5", false },
+        { "{\"type\": \"object\", \"properties\": {\"<\": " S "}}", "{\"\\u003c\":\"x\"}", true },
+        { "{\"type\": \"object\", \"properties\": {\"<\": " S "}}", "{\"<\":\"x\"}", false },
+        { "{\"type\": \"boolean\"}", "true", true },
+        { "{\"type\": \"boolean\"}", "True", false },
+        { "{}", "any text", true },
+        { "{}", "{\"a\":[1, \"x\"]}", true },
+        { "{}", "{x", false },
+    };
+#undef S
+#undef N
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        cera_grammar_options options;
+        cera_grammar_options_init(&options);
+        options.end_tag = "</p>";
+        cera_grammar *g;
+        cera_grammar_state *s;
+        cera_error err;
+        const char *schema = cases[i].schema;
+        if (cera_grammar_from_schema(schema, strlen(schema), NULL, &options, &g, &err) != CERA_OK)
+            fail_msg("%s: %s", schema, err.message);
+        assert_int_equal(cera_grammar_state_new(g, &s, NULL), CERA_OK);
+        if (accepts(s, cases[i].text) != cases[i].good)
+            fail_msg("%s: %s", schema, cases[i].text);
+        cera_grammar_state_free(s);
+        cera_grammar_free(g);
+    }
+    static const char *const bad[] = {
+        "", "x", "p>", "<aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa>"
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        cera_grammar_options options;
+        cera_grammar_options_init(&options);
+        options.end_tag = bad[i];
+        cera_grammar *g;
+        assert_int_equal(cera_grammar_from_schema("{}", 2, NULL, &options, &g, NULL), CERA_E_ARG);
+    }
+}
+
 static void deep_schemas_are_refused(void **state)
 {
     (void)state;
@@ -249,6 +340,7 @@ int main(void)
         cmocka_unit_test(refuses_what_it_cannot_say),
         cmocka_unit_test(lenient_warns),
         cmocka_unit_test(properties_come_in_any_order),
+        cmocka_unit_test(values_in_front_of_a_tag),
         cmocka_unit_test(deep_schemas_are_refused),
         cmocka_unit_test(fails_without_memory),
     };
