@@ -13,7 +13,7 @@ _cera()
         -m|--model) COMPREPLY=($(compgen -f -- "$word")); return ;;
         -f|--prompt-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --chat-template-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
-        --tool-format) COMPREPLY=($(compgen -W "lfm2 xml hermes llama3 mistral granite none" -- "$word")); return ;;
+        --tool-format) COMPREPLY=($(compgen -W "lfm2 xml hermes llama3 mistral granite phi4 nemotron cohere functionary seed glm minimax dsml deepseek deepseek-r1 kimi harmony none" -- "$word")); return ;;
         --reasoning) COMPREPLY=($(compgen -W "auto show hide" -- "$word")); return ;;
         -d|--draft-model) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --grammar-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
@@ -35,7 +35,7 @@ _cera()
         logits) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-type --top-k --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         embed) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --no-bos --no-special --threads --context-size --ubatch-size --kv-type --per-token --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         perplexity) words=" --model --no-mmap --pre --prompt --prompt-file --stdin --token-ids --context-size --chunks --threads --ubatch-size --kv-type --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
-        grammar) words=" --model --seed --samples --grammar --grammar-file --json-schema --json-schema-file --schema-lenient --schema-any-order --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
+        grammar) words=" --model --tools --tool-format --tool-choice --seed --samples --grammar --grammar-file --json-schema --json-schema-file --schema-lenient --schema-any-order --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         cpu) words=" --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         bench) words=" --model --no-mmap --n-prompt --n-gen --n-depth --parallel --repetitions --warmup --no-warmup --roofline --prompt-text --threads --context-size --ubatch-size --kv-type --output --json --format --help --version --verbose --quiet --color --progress --log-file" ;;
         quantize) words=" --output-tensor-type --token-embedding-type --leave-output-tensor --pure --allow-requantize --threads --json --format --help --version --verbose --quiet --color --progress --log-file" ;;

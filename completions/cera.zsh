@@ -41,7 +41,7 @@ _cera() {
                 '--chat-template[use this template\: chatml, gemma, granite, llama2, llama3, mistral, phi3, zephyr, or Jinja]:NAME:' \
                 '--chat-template-file[use the Jinja template in a file]:FILE:_files' \
                 '--tools[list of tools, or @FILE]:JSON:' \
-                '--tool-format[how the model marks tool calls (default\: as its template shows)]:lfm2|xml|hermes|llama3|mistral|granite|none:(lfm2 xml hermes llama3 mistral granite none)' \
+                '--tool-format[how the model marks tool calls (default\: as its template shows)]:lfm2|xml|hermes|llama3|mistral|granite|phi4|nemotron|cohere|functionary|seed|glm|minimax|dsml|deepseek|deepseek-r1|kimi|harmony|none:(lfm2 xml hermes llama3 mistral granite phi4 nemotron cohere functionary seed glm minimax dsml deepseek deepseek-r1 kimi harmony none)' \
                 '--tool-choice[auto, none, required, or the name of the tool that must be called (default auto)]:CHOICE:' \
                 '--constrain-tools[tool calls can only be what the tools'\'' schemas allow]' \
                 '--template-vars[object with more variables for the template, or @FILE]:JSON:' \
@@ -127,7 +127,7 @@ _cera() {
                 '--chat-template[use this template\: chatml, gemma, granite, llama2, llama3, mistral, phi3, zephyr, or Jinja]:NAME:' \
                 '--chat-template-file[use the Jinja template in a file]:FILE:_files' \
                 '--tools[list of tools, or @FILE]:JSON:' \
-                '--tool-format[how the model marks tool calls (default\: as its template shows)]:lfm2|xml|hermes|llama3|mistral|granite|none:(lfm2 xml hermes llama3 mistral granite none)' \
+                '--tool-format[how the model marks tool calls (default\: as its template shows)]:lfm2|xml|hermes|llama3|mistral|granite|phi4|nemotron|cohere|functionary|seed|glm|minimax|dsml|deepseek|deepseek-r1|kimi|harmony|none:(lfm2 xml hermes llama3 mistral granite phi4 nemotron cohere functionary seed glm minimax dsml deepseek deepseek-r1 kimi harmony none)' \
                 '--tool-choice[auto, none, required, or the name of the tool that must be called (default auto)]:CHOICE:' \
                 '--constrain-tools[tool calls can only be what the tools'\'' schemas allow]' \
                 '--template-vars[object with more variables for the template, or @FILE]:JSON:' \
@@ -376,6 +376,9 @@ _cera() {
             _arguments \
                 '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
+                '--tools[list of tools, or @FILE]:JSON:' \
+                '--tool-format[how the model marks tool calls (default\: as its template shows)]:lfm2|xml|hermes|llama3|mistral|granite|phi4|nemotron|cohere|functionary|seed|glm|minimax|dsml|deepseek|deepseek-r1|kimi|harmony|none:(lfm2 xml hermes llama3 mistral granite phi4 nemotron cohere functionary seed glm minimax dsml deepseek deepseek-r1 kimi harmony none)' \
+                '--tool-choice[auto, none, required, or the name of the tool that must be called (default auto)]:CHOICE:' \
                 '--seed[start of the random numbers\: the same seed gives the same text (default\: random)]:N:' \
                 '-n[sample\: how many texts (default 1)]:N:' \
                 '--samples[sample\: how many texts (default 1)]:N:' \

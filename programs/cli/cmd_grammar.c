@@ -6,7 +6,9 @@
 #include "cli/out.h"
 #include "cli/report.h"
 #include "common/bytes.h"
+#include "common/tool_grammar.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- check ------------------------------------------------------------------------------- */
@@ -49,6 +51,9 @@ static int check(const cli_args *args, cera_grammar *grammar)
 
 /* ---- sample ------------------------------------------------------------------------------ */
 
+/* Not ASCII's, as DeepSeek's models have it in their tags. */
+#define BAR "\xEF\xBD\x9C"
+
 /* Behind this many bytes a sample takes what closes something, where it can. */
 enum { SOFT_END = 400, HARD_END = 200000 };
 
@@ -59,6 +64,85 @@ static uint64_t next_random(uint64_t *state)
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
     return z ^ z >> 31;
+}
+
+/* What the parser finds in a text of calls. */
+typedef struct found {
+    bytes content, name, arguments;
+    json_t *calls;
+    const char *error;
+} found;
+
+static int on_content(void *user, const char *text, size_t n)
+{
+    bytes_append(&((found *)user)->content, text, n);
+    return 0;
+}
+
+static int on_call(void *user, int call, const char *name, size_t n)
+{
+    found *f = user;
+    (void)call;
+    f->name.size = f->arguments.size = 0;
+    bytes_append(&f->name, name, n);
+    return 0;
+}
+
+static int on_arguments(void *user, int call, const char *json, size_t n)
+{
+    (void)call;
+    bytes_append(&((found *)user)->arguments, json, n);
+    return 0;
+}
+
+static int on_call_end(void *user, int call)
+{
+    found *f = user;
+    (void)call;
+    json_array_append_new(f->calls,
+                          json_pack("{s:o, s:o}", "name", json_text(f->name.data, f->name.size),
+                                    "arguments", json_text(f->arguments.data, f->arguments.size)));
+    return 0;
+}
+
+static int on_error(void *user, const cera_chat_error *error)
+{
+    ((found *)user)->error = error->message;
+    return 0;
+}
+
+static int add_calls(json_t *line, const char *tools, const char *format, const bytes *text)
+{
+    found f = { .calls = json_array() };
+    const cera_chat_sink sink = { .on_content = on_content,
+                                  .on_call = on_call,
+                                  .on_arguments = on_arguments,
+                                  .on_call_end = on_call_end,
+                                  .on_error = on_error,
+                                  .user = &f };
+    cera_chat_parser_options options;
+    cera_chat_parser_options_init(&options);
+    options.format = format;
+    options.tools = tools;
+    options.no_reasoning = true;
+    cera_chat_parser *parser = NULL;
+    cera_error err;
+    cera_status status = cera_chat_parser_new(&options, &sink, &parser, &err);
+    if (status == CERA_OK)
+        status = cera_chat_parser_push(parser, text->data, text->size, &err);
+    if (status == CERA_OK)
+        status = cera_chat_parser_finish(parser, &err);
+    cera_chat_parser_free(parser);
+    bytes_text(&f.content, "");
+    json_object_set_new(line, "content", json_text(f.content.data, f.content.size));
+    json_object_set_new(line, "tool_calls", f.calls);
+    if (f.error != NULL)
+        json_object_set_new(line, "error", json_string(f.error));
+    bytes_done(&f.content);
+    bytes_done(&f.name);
+    bytes_done(&f.arguments);
+    return status == CERA_OK ? EXIT_OK
+                             : report_failure(WHILE_RUNNING, "cannot read the calls", &err);
 }
 
 typedef struct sampling {
@@ -77,8 +161,8 @@ static int rank_of(const char *piece, size_t n, wish wanted)
     if (wanted != CLOSING)
         return wanted == PLAIN && n == 1 && piece[0] >= ' ' && piece[0] <= '~' ? 1 : 0;
     static const char order[] = "[{\\,x0}]\"";
-    const char *found = n > 0 && piece[0] != '\0' ? strchr(order, piece[0]) : NULL;
-    return found != NULL ? (int)(found - order) : 4;
+    const char *place = n > 0 && piece[0] != '\0' ? strchr(order, piece[0]) : NULL;
+    return place != NULL ? (int)(place - order) : 4;
 }
 
 /* One of the bytes that may follow, each as probable as the others; -1: none. */
@@ -127,6 +211,20 @@ static int32_t choose_token(sampling *s, wish wanted, cera_error *err)
     return chosen;
 }
 
+/* Ends a text in front of a tag, if it is the right one, which no single byte does. */
+static bool close_text(sampling *s, bytes *text, cera_error *err)
+{
+    static const char *const ends[] = { "\n</parameter>", "</parameter>", "</arg_value>",
+                                        "</" BAR "DSML" BAR "parameter>" };
+    const char *end = ends[next_random(&s->random) % (sizeof(ends) / sizeof(ends[0]))];
+    const size_t n = strlen(end);
+    if (cera_grammar_state_set(s->probe, s->state, err) != CERA_OK ||
+        cera_grammar_state_read_text(s->probe, end, n, err) != CERA_OK)
+        return false;
+    bytes_append(text, end, n);
+    return cera_grammar_state_read_text(s->state, end, n, err) == CERA_OK;
+}
+
 /* One text of the grammar. False, after an error, when it does not end. */
 static bool sample_text(sampling *s, bytes *text)
 {
@@ -142,6 +240,8 @@ static bool sample_text(sampling *s, bytes *text)
         if (cera_grammar_state_is_at_end(s->state) ||
             (complete && (is_long || next_random(&s->random) % 8 == 0)))
             return true;
+        if (wanted == CLOSING && close_text(s, text, &err))
+            continue;
         if (s->vocab == NULL) {
             int byte = choose_byte(s, wanted, &err);
             if (byte < 0)
@@ -168,8 +268,10 @@ static bool sample_text(sampling *s, bytes *text)
     return false;
 }
 
-static int sample(const cli_args *args, const cera_vocab *vocab, cera_grammar *grammar)
+static int sample(const cli_args *args, const cera_vocab *vocab, const char *tools,
+                  cera_grammar *grammar)
 {
+    const char *format = args->option[OPT_TOOL_FORMAT].text;
     sampling s = { .vocab = vocab };
     if (vocab != NULL) {
         cera_vocab_info info;
@@ -187,14 +289,19 @@ static int sample(const cli_args *args, const cera_vocab *vocab, cera_grammar *g
     for (int64_t i = 0; i < n && code == EXIT_OK && is_read; i++) {
         bytes text = { 0 };
         bytes_append(&text, "", 0);
+        json_t *line = NULL;
         if (!sample_text(&s, &text))
             code = EXIT_CONSTRAINT;
         else if (wants_json(args))
-            is_read = out_json(json_pack("{s:s, s:o}", "schema", "cera.grammar/1", "text",
-                                         json_text(text.data, text.size)));
+            line = json_pack("{s:s, s:o}", "schema", "cera.grammar/1", "text",
+                             json_text(text.data, text.size));
         else
             bytes_text(&text, "\n");
-        if (code == EXIT_OK && !wants_json(args))
+        if (line != NULL && tools != NULL)
+            code = add_calls(line, tools, format, &text);
+        if (line != NULL)
+            is_read = out_json(line);
+        else if (code == EXIT_OK)
             is_read = out_write(text.data, text.size);
         bytes_done(&text);
     }
@@ -205,6 +312,41 @@ static int sample(const cli_args *args, const cera_vocab *vocab, cera_grammar *g
 
 /* ---- the command ------------------------------------------------------------------------- */
 
+/* The grammar of a format's calls; *text: the list of tools, to be freed. */
+static int open_tools(const cli_args *args, const cera_vocab *vocab, char **text,
+                      cera_grammar **out)
+{
+    const char *format = args->option[OPT_TOOL_FORMAT].text;
+    const char *choice = args->option[OPT_TOOL_CHOICE].text;
+    if (format == NULL || constraint_is_set(args))
+        return report_error(EXIT_USAGE,
+                            format == NULL ? "the format of the calls is not named"
+                                           : "two grammars are given",
+                            NULL, format == NULL ? "--tool-format" : "one of the two");
+    prompt given = { 0 };
+    int code = prompt_or_file(args->option[OPT_TOOLS].text, &given);
+    *text = given.text; /* taken */
+    if (code != EXIT_OK)
+        return code;
+    json_error_t error;
+    json_t *tools = json_loads(*text, 0, &error);
+    if (!json_is_array(tools)) {
+        json_decref(tools);
+        return report_error(EXIT_USAGE, "--tools is no list in JSON",
+                            tools == NULL ? error.text : "it is something else", NULL);
+    }
+    choice = choice != NULL ? choice : "required";
+    const bool is_auto = strcmp(choice, "auto") == 0, is_any = strcmp(choice, "required") == 0;
+    cera_error err;
+    cera_status status = tool_grammar_open(tools, is_auto || is_any ? NULL : choice, format,
+                                           is_auto ? TOOL_AUTO : TOOL_REQUIRED, vocab, out, &err);
+    json_decref(tools);
+    if (status == CERA_OK)
+        return EXIT_OK;
+    return report_error(status == CERA_E_ARG ? EXIT_USAGE : EXIT_CONSTRAINT,
+                        "cannot constrain the tool calls", err.message, NULL);
+}
+
 static int run_action(const cli_args *args, const cera_vocab *vocab)
 {
     const char *action = args->positional[0];
@@ -212,20 +354,21 @@ static int run_action(const cli_args *args, const cera_vocab *vocab)
     if (!takes_texts && args->n_positional > 1)
         return report_error(EXIT_USAGE, "only check takes texts", NULL,
                             command_table[CMD_GRAMMAR].example);
-    cera_grammar *grammar;
-    int code = constraint_open(args, vocab, &grammar);
-    if (code != EXIT_OK)
-        return code;
-    if (takes_texts) {
+    cera_grammar *grammar = NULL;
+    char *tools = NULL;
+    int code = is_set(args, OPT_TOOLS) ? open_tools(args, vocab, &tools, &grammar)
+                                       : constraint_open(args, vocab, &grammar);
+    if (code == EXIT_OK && takes_texts) {
         code = check(args, grammar);
-    } else if (strcmp(action, "sample") == 0) {
-        code = sample(args, vocab, grammar);
-    } else {
+    } else if (code == EXIT_OK && strcmp(action, "sample") == 0) {
+        code = sample(args, vocab, tools, grammar);
+    } else if (code == EXIT_OK) {
         size_t n;
         const char *text = cera_grammar_text(grammar, &n);
         out_write(text, n);
     }
     cera_grammar_free(grammar);
+    free(tools);
     return code;
 }
 
@@ -239,7 +382,7 @@ int command_GRAMMAR(const cli_args *args)
         return report_error(EXIT_USAGE, "no action is named that grammar knows",
                             "expected check, sample or to-gbnf",
                             command_table[CMD_GRAMMAR].example);
-    if (!constraint_is_set(args))
+    if (!constraint_is_set(args) && !is_set(args, OPT_TOOLS))
         return report_error(EXIT_USAGE, "no grammar is given", NULL,
                             command_table[CMD_GRAMMAR].example);
     /* A model lends its vocabulary only. */

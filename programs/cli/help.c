@@ -31,6 +31,20 @@ static void append_wrapped(bytes *out, const char *text, size_t column, size_t i
     bytes_text(out, "\n");
 }
 
+/* A line that is too long continues behind a bar. */
+static void append_choices(bytes *out, const bytes *line)
+{
+    size_t column = 0;
+    for (size_t i = 0; i < line->size; i++) {
+        bytes_append(out, &line->data[i], 1);
+        column++;
+        if (line->data[i] != '|' || column + strcspn(&line->data[i + 1], "|") < WIDTH)
+            continue;
+        bytes_printf(out, "\n%*s", COLUMN, "");
+        column = COLUMN;
+    }
+}
+
 static void append_option(bytes *out, const option_row *row)
 {
     bytes line = { 0 };
@@ -40,10 +54,12 @@ static void append_option(bytes *out, const option_row *row)
         bytes_printf(&line, "      --%s", row->name);
     if (row->argument != NULL)
         bytes_printf(&line, row->kind == KIND_CHOICE ? " <%s>" : " %s", row->argument);
-    if (line.size + 2 > COLUMN)
-        bytes_printf(out, "%s\n%*s", line.data, COLUMN, "");
-    else
+    if (line.size + 2 > COLUMN) {
+        append_choices(out, &line);
+        bytes_printf(out, "\n%*s", COLUMN, "");
+    } else {
         bytes_printf(out, "%-*s", COLUMN, line.data);
+    }
     append_wrapped(out, row->help, COLUMN, COLUMN);
     bytes_done(&line);
 }

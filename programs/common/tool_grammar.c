@@ -1,5 +1,7 @@
 #include "common/tool_grammar.h"
 
+#include "common/free_text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,20 +9,76 @@
 
 enum { MAX_CALLS = 16 };
 
-/* How calls are written, as parts of GBNF texts. MARK stands for the mark's token, or its text. */
+/* A bar and a blank that are no ASCII, as DeepSeek's models have them. */
+#define BAR "\xEF\xBD\x9C"
+#define BLANK "\xE2\x96\x81"
+#define DEEPSEEK(what) "<" BAR "tool" BLANK what BAR ">"
+
+/* How a format is written. In `call`: %n the tool's name, %q the same in quotes, %d a digit, %a all
+ * arguments as JSON, %p as Python's, %t each as `argument`. In `argument`: %k its name, %v its value
+ * in front of `end`, %s whether it is text. */
 typedef struct call_form {
     const char *format;
-    const char *open, *close; /* marks; NULL: none */
-    const char *before, *between, *after;
-    const char *arguments; /* the key of a JSON call's arguments; NULL: f(a=1) */
+    const char *open, *close; /* around calls */
+    const char *call;
+    const char *between; /* calls; NULL: each has its own open and close */
+    const char *argument, *end;
+    const char
+        *marks[FREE_TEXT_MARKS];    /* text before calls has none of them; the first begins one */
+    const char *bare, *behind_bare; /* what begins a call without marks, see free_text.h */
+    bool is_single;                 /* a reply has one call */
 } call_form;
 
 static const call_form forms[] = {
-    { "hermes", "<tool_call>", "</tool_call>", "\\n", NULL, "\\n", "arguments" },
-    { "lfm2", "<|tool_call_start|>", "<|tool_call_end|>", "[", ", ", "]", NULL },
-    { "mistral", "[TOOL_CALLS]", NULL, "[", ", ", "]", "arguments" },
-    { "granite", "<|tool_call|>", NULL, "[", ", ", "]", "arguments" },
-    { "llama3", NULL, NULL, "", NULL, "", "parameters" },
+    { "hermes", "<tool_call>\n", "\n</tool_call>", "{\"name\": %q, \"arguments\": %a}",
+      .marks = { "<tool_call>" } },
+    { "lfm2", "<|tool_call_start|>[", "]<|tool_call_end|>", "%n(%p)", ", ",
+      .marks = { "<|tool_call_start|>" }, .bare = "\\[", .behind_bare = "A-Za-z_ \\t\\r\\n{<\\]" },
+    { "mistral", "[TOOL_CALLS][", "]", "{\"name\": %q, \"arguments\": %a}", ", ",
+      .marks = { "[TOOL_CALLS]" } },
+    { "granite", "<|tool_call|>[", "]", "{\"name\": %q, \"arguments\": %a}", ", ",
+      .marks = { "<|tool_call|>" } },
+    { "phi4", "<|tool_call|>[", "]<|/tool_call|>", "{\"name\": %q, \"arguments\": %a}", ", ",
+      .marks = { "<|tool_call|>" } },
+    { "nemotron", "<TOOLCALL>[", "]</TOOLCALL>", "{\"name\": %q, \"arguments\": %a}", ", ",
+      .marks = { "<TOOLCALL>" } },
+    { "cohere", "<|START_ACTION|>[\n    ", "\n]<|END_ACTION|>",
+      "{\"tool_call_id\": \"%d\", \"tool_name\": %q, \"parameters\": %a}", ",\n    ",
+      .marks = { "<|START_ACTION|>" } },
+    { "llama3", "", "", "{\"name\": %q, \"parameters\": %a}", .marks = { "<|python_tag|>" },
+      .bare = "{", .behind_bare = "\" }\\t\\r\\n", .is_single = true },
+    { "functionary", "", "", "<function=%n>%a</function>", .marks = { "<function=" } },
+    { "xml", "<tool_call>\n", "\n</tool_call>", "<function=%n>\n%t</function>",
+      .argument = "<parameter=%k>\n%v\n</parameter>\n", .end = "</parameter>",
+      .marks = { "<tool_call>", "<function=" } },
+    { "seed", "<seed:tool_call>\n", "\n</seed:tool_call>", "<function=%n>\n%t</function>",
+      .argument = "<parameter=%k>\n%v\n</parameter>\n", .end = "</parameter>",
+      .marks = { "<seed:tool_call>", "<function=" } },
+    { "glm", "<tool_call>", "</tool_call>", "%n\n%t",
+      .argument = "<arg_key>%k</arg_key>\n<arg_value>%v</arg_value>\n", .end = "</arg_value>",
+      .marks = { "<tool_call>" } },
+    { "minimax", "<minimax:tool_call>\n", "\n</minimax:tool_call>",
+      "<invoke name=\"%n\">\n%t</invoke>", "\n",
+      .argument = "<parameter name=\"%k\">%v</parameter>\n", .end = "</parameter>",
+      .marks = { "<minimax:tool_call>", "<invoke name=\"" } },
+    { "dsml", "<" BAR "DSML" BAR "function_calls>\n", "\n</" BAR "DSML" BAR "function_calls>",
+      "<" BAR "DSML" BAR "invoke name=\"%n\">\n%t</" BAR "DSML" BAR "invoke>", "\n",
+      .argument = "<" BAR "DSML" BAR "parameter name=\"%k\" string=\"%s\">%v</" BAR "DSML" BAR
+                  "parameter>\n",
+      .end = "</" BAR "DSML" BAR "parameter>",
+      .marks = { "<" BAR "DSML" BAR "function_calls>", "<" BAR "DSML" BAR "invoke" } },
+    { "deepseek", DEEPSEEK("calls" BLANK "begin"), DEEPSEEK("calls" BLANK "end"),
+      DEEPSEEK("call" BLANK "begin") "%n" DEEPSEEK("sep") "%a" DEEPSEEK("call" BLANK "end"), "",
+      .marks = { DEEPSEEK("calls" BLANK "begin"), DEEPSEEK("call" BLANK "begin") } },
+    { "deepseek-r1", DEEPSEEK("calls" BLANK "begin"), DEEPSEEK("calls" BLANK "end"),
+      DEEPSEEK("call" BLANK "begin") "function" DEEPSEEK("sep") "%n\n```json\n%a\n```" DEEPSEEK(
+          "call" BLANK "end"),
+      "\n", .marks = { DEEPSEEK("calls" BLANK "begin"), DEEPSEEK("call" BLANK "begin") } },
+    { "kimi", "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>",
+      "<|tool_call_begin|>functions.%n:%d<|tool_call_argument_begin|>%a<|tool_call_end|>", "",
+      .marks = { "<|tool_calls_section_begin|>", "<|tool_call_begin|>" } },
+    { "harmony", "", "", "<|channel|>commentary to=functions.%n <|constrain|>json<|message|>%a",
+      .marks = { "<|channel|>commentary to=", "<|start|>assistant to=" }, .is_single = true },
 };
 
 typedef struct writer {
@@ -29,6 +87,7 @@ typedef struct writer {
     bytes text;
     cera_error *err;
     size_t n_rules;
+    json_t *known; /* the number of each schema's rules, by their text */
 } writer;
 
 static cera_status fail(cera_error *err, cera_status status, const char *format, ...)
@@ -47,18 +106,6 @@ const json_t *tool_function(const json_t *tool, const char **name)
     const json_t *function = json_is_object(inner) ? inner : tool;
     *name = json_string_value(json_object_get(function, "name"));
     return *name != NULL && **name != '\0' ? function : NULL;
-}
-
-/* Bytes between the quotes of a GBNF text. */
-static void append_literal(bytes *out, const char *text, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c < 0x20 || c == '"' || c == '\\' || c == 0x7F)
-            bytes_printf(out, "\\x%02X", (unsigned)c);
-        else
-            bytes_append(out, &text[i], 1);
-    }
 }
 
 /* ---- rules of a schema --------------------------------------------------------------------- */
@@ -83,18 +130,31 @@ static size_t skip_other(const char *text)
     return text[n] != '\0' ? n + 1 : n;
 }
 
-/* A grammar's rules with a prefix before each name, so that several fit into one text. */
-static void append_renamed(bytes *out, const char *text, const char *prefix)
+/* Whether a schema's rule is its own: the others, which say what JSON is, are the same in all. */
+static bool is_own(const char *name, size_t n)
 {
+    bool is_root = n == 4 && memcmp(name, "root", 4) == 0;
+    return is_root || (n > 1 && name[1] >= '0' && name[1] <= '9');
+}
+
+/* A grammar's rules with a prefix before each name of its own, so that several fit into one text; the
+ * others if they are wanted. */
+static void append_renamed(bytes *out, const char *text, const char *prefix, bool wants_others)
+{
+    bool at_line = true, is_left_out = false;
     while (*text != '\0') {
         size_t n = 0;
         while (is_rule_char(text[n]))
             n++;
-        if (n > 0)
+        if (at_line)
+            is_left_out = !wants_others && !is_own(text, n);
+        if (n > 0 && is_own(text, n))
             bytes_text(out, prefix);
-        else
+        if (n == 0)
             n = skip_other(text);
-        bytes_append(out, text, n);
+        at_line = *text == '\n';
+        if (!is_left_out)
+            bytes_append(out, text, n);
         text += n;
     }
 }
@@ -107,16 +167,26 @@ static cera_status add_schema(writer *w, const json_t *schema, const char *tool,
         bytes_no_memory();
     cera_grammar *grammar = NULL;
     cera_error inner;
-    cera_status status = cera_grammar_from_schema(text, strlen(text), NULL, NULL, &grammar, &inner);
+    cera_grammar_options options;
+    cera_grammar_options_init(&options);
+    options.end_tag = w->form->end;
+    cera_status status =
+        cera_grammar_from_schema(text, strlen(text), NULL, &options, &grammar, &inner);
     free(text);
     if (status != CERA_OK)
         return fail(w->err, status, "tool %.64s: %.400s", tool, inner.message);
-    snprintf(prefix, 24, "s%zu-", w->n_rules++);
     size_t n;
     const char *rules = cera_grammar_text(grammar, &n);
     bytes copy = { 0 };
     bytes_append(&copy, rules, n);
-    append_renamed(&w->text, copy.data, prefix);
+    /* Most arguments are plain strings and numbers: their rules are there once. */
+    const json_t *known = json_object_get(w->known, copy.data);
+    size_t number = known != NULL ? (size_t)json_integer_value(known) : w->n_rules++;
+    snprintf(prefix, 24, "s%zu-", number);
+    if (known == NULL)
+        json_object_set_new(w->known, copy.data, json_integer((json_int_t)number));
+    if (known == NULL)
+        append_renamed(&w->text, copy.data, prefix, number == 0);
     bytes_text(&w->text, "\n");
     bytes_done(&copy);
     cera_grammar_free(grammar);
@@ -139,33 +209,28 @@ static json_t *parameters_of(const json_t *function)
     return schema;
 }
 
-static cera_status add_json_call(writer *w, const json_t *schema, const char *name, size_t i)
+/* The text as JSON, between quotes. */
+static void quote(bytes *out, const char *text)
 {
-    char prefix[24];
-    cera_status status = add_schema(w, schema, name, prefix);
-    if (status != CERA_OK)
-        return status;
-    json_t *value = json_string(name);
+    json_t *value = json_string(text);
     char *quoted = value != NULL ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
     json_decref(value);
     if (quoted == NULL)
         bytes_no_memory();
-    bytes_printf(&w->text, "call%zu ::= \"{\\\"name\\\": ", i);
-    append_literal(&w->text, quoted, strlen(quoted));
-    bytes_printf(&w->text, ", \\\"%s\\\": \" %sroot \"}\"\n", w->form->arguments, prefix);
+    bytes_text(out, quoted);
     free(quoted);
-    return CERA_OK;
 }
 
-static bool is_identifier(const char *text)
+/* Names that are written without quotes: of letters, digits and _, and `more`, with a letter
+ * first. */
+static bool is_name(const char *text, const char *more)
 {
-    if (*text >= '0' && *text <= '9')
-        return false;
     for (const char *c = text; *c != '\0'; c++) {
-        if (!is_rule_char(*c) || *c == '-')
+        bool is_letter = is_rule_char(*c) && *c != '-';
+        if (!is_letter && strchr(more, *c) == NULL)
             return false;
     }
-    return *text != '\0';
+    return *text != '\0' && strchr("0123456789.-", *text) == NULL && strlen(text) <= 128;
 }
 
 static bool is_required(const json_t *schema, const char *key)
@@ -179,34 +244,114 @@ static bool is_required(const json_t *schema, const char *key)
     return false;
 }
 
-/* f(a=1, b="x"). For argument k of call i there are two rules for the rest of the list from there:
- * one where nothing stands before it, one where a comma is due. */
-static cera_status add_python_call(writer *w, json_t *schema, const char *name, size_t i)
+/* Where each argument is written by itself nothing holds them together but these keywords. */
+static cera_status check_arguments(const writer *w, const json_t *schema, const char *name)
+{
+    static const char *const known[] = { "type",        "properties",  "required",
+                                         "$defs",       "definitions", "additionalProperties",
+                                         "description", "title",       "$schema",
+                                         "default",     "examples",    "$id",
+                                         "$comment" };
+    const json_t *properties = json_object_get(schema, "properties"), *value;
+    const char *key;
+    json_object_foreach ((json_t *)schema, key, value) {
+        size_t i = 0;
+        while (i < sizeof(known) / sizeof(known[0]) && strcmp(known[i], key) != 0)
+            i++;
+        if (i == sizeof(known) / sizeof(known[0]) && strncmp(key, "x-", 2) != 0)
+            return fail(w->err, CERA_E_UNSUPPORTED,
+                        "tool %.64s: expected properties alone in its parameters, found \"%.48s\", "
+                        "which format %s cannot enforce",
+                        name, key, w->form->format);
+    }
+    const json_t *list = json_object_get(schema, "required");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *wanted = json_string_value(json_array_get(list, i));
+        if (wanted == NULL || json_object_get(properties, wanted) == NULL)
+            return fail(
+                w->err, CERA_E_UNSUPPORTED,
+                "tool %.64s: expected properties to say what \"%.64s\" is, which is required", name,
+                wanted != NULL ? wanted : "");
+    }
+    const bool is_python = w->form->argument == NULL;
+    json_object_foreach ((json_t *)properties, key, value) {
+        if (!is_name(key, is_python ? "" : ".-"))
+            return fail(w->err, CERA_E_UNSUPPORTED,
+                        "tool %.64s, argument %.64s: expected a name %s", name, key,
+                        is_python ? "as Python has them" : "of letters, digits, _ . and -");
+    }
+    return CERA_OK;
+}
+
+/* The schema of an argument, with what it may refer to. */
+static json_t *alone(const json_t *schema, json_t *property)
+{
+    static const char *const shared[] = { "$defs", "definitions" };
+    json_t *copy = json_is_object(property) ? json_deep_copy(property) : json_incref(property);
+    for (size_t s = 0; s < 2 && json_is_object(copy); s++) {
+        if (json_object_get(copy, shared[s]) == NULL)
+            json_object_set(copy, shared[s], json_object_get(schema, shared[s]));
+    }
+    return copy;
+}
+
+/* Appends a text with %n and the like as parts of a rule; what they stand for is in `values`, behind
+ * the letters of `letters`: plain text, or names of rules for capital letters. */
+static void append_form(writer *w, const char *form, const char *letters, const char *const *values)
+{
+    bytes literal = { 0 };
+    bytes_text(&literal, "");
+    for (; *form != '\0'; form++) {
+        const char *found = *form == '%' ? strchr(letters, form[1]) : NULL;
+        if (found == NULL) {
+            bytes_append(&literal, form, 1);
+            continue;
+        }
+        const char *value = values[found - letters];
+        form++;
+        if (strchr("apvtd", *form) == NULL) {
+            bytes_text(&literal, value);
+            continue;
+        }
+        free_text_mark(&w->text, w->vocab, literal.data);
+        bytes_printf(&w->text, " %s ", value);
+        literal.size = 0;
+        literal.data[0] = '\0';
+    }
+    free_text_mark(&w->text, w->vocab, literal.data);
+    bytes_done(&literal);
+}
+
+/* Arguments one after the other: of Python's k, and of the rest behind it, there are two rules, as
+ * a comma is due or not. */
+static cera_status add_arguments(writer *w, json_t *schema, const char *name, size_t i)
 {
     static const char *const kinds[] = { "first", "next" };
     json_t *properties = json_object_get(schema, "properties"), *property;
     const char *key;
+    const bool is_python = w->form->argument == NULL;
     size_t k = 0;
-    if (!is_identifier(name))
-        return fail(w->err, CERA_E_UNSUPPORTED, "tool %.64s: expected a name as Python has them",
-                    name);
+    cera_status status = check_arguments(w, schema, name);
+    if (status != CERA_OK)
+        return status;
     json_object_foreach (properties, key, property) {
-        if (!is_identifier(key))
-            return fail(w->err, CERA_E_UNSUPPORTED,
-                        "tool %.64s, argument %.64s: expected a name as Python has them", name,
-                        key);
-        char prefix[24];
-        json_t *alone = json_is_object(property) ? json_deep_copy(property) : json_incref(property);
-        static const char *const shared[] = { "$defs", "definitions" };
-        for (size_t s = 0; s < 2 && json_is_object(alone); s++)
-            json_object_set(alone, shared[s], json_object_get(schema, shared[s]));
-        cera_status status = add_schema(w, alone, name, prefix);
-        json_decref(alone);
+        char prefix[24], rule[32];
+        json_t *one = alone(schema, property);
+        status = add_schema(w, one, name, prefix);
+        json_decref(one);
         if (status != CERA_OK)
             return status;
-        for (size_t s = 0; s < 2; s++) {
-            bytes_printf(&w->text, "c%zu-%zu-%s ::= \"%s%s=\" %sroot c%zu-%zu-next", i, k, kinds[s],
-                         s == 0 ? "" : ", ", key, prefix, i, k + 1);
+        snprintf(rule, sizeof(rule), "%sroot", prefix);
+        const char *type = json_string_value(json_object_get(property, "type"));
+        const char *const values[] = { key, rule,
+                                       type != NULL && strcmp(type, "string") == 0 ? "true"
+                                                                                   : "false" };
+        for (size_t s = 0; s < (is_python ? 2 : 1); s++) {
+            bytes_printf(&w->text, "c%zu-%zu-%s ::= ", i, k, kinds[s]);
+            if (s == 1)
+                bytes_text(&w->text, "\", \" ");
+            append_form(w, is_python ? "%k=%v" : w->form->argument, "kvs", values);
+            bytes_printf(&w->text, " c%zu-%zu-%s", i, k + 1, kinds[is_python ? 1 : 0]);
             if (!is_required(schema, key))
                 bytes_printf(&w->text, " | c%zu-%zu-%s", i, k + 1, kinds[s]);
             bytes_text(&w->text, "\n");
@@ -214,75 +359,76 @@ static cera_status add_python_call(writer *w, json_t *schema, const char *name, 
         k++;
     }
     bytes_printf(&w->text, "c%zu-%zu-first ::= \"\"\n", i, k);
-    if (k > 0)
+    if (k > 0 && is_python)
         bytes_printf(&w->text, "c%zu-%zu-next ::= \"\"\n", i, k);
-    bytes_printf(&w->text, "call%zu ::= \"%s(\" c%zu-0-first \")\"\n", i, name, i);
+    return CERA_OK;
+}
+
+static cera_status add_call(writer *w, json_t *schema, const char *name, size_t i)
+{
+    const char *call = w->form->call;
+    const bool is_python = strstr(call, "%p") != NULL, is_tagged = strstr(call, "%t") != NULL;
+    if (strstr(call, "%n") != NULL && !is_name(name, is_python ? "" : ".-"))
+        return fail(w->err, CERA_E_UNSUPPORTED, "tool %.64s: expected a name %s", name,
+                    is_python ? "as Python has them" : "of letters, digits, _ . and -");
+    char prefix[24], rule[48];
+    cera_status status = is_python || is_tagged ? add_arguments(w, schema, name, i)
+                                                : add_schema(w, schema, name, prefix);
+    if (status != CERA_OK)
+        return status;
+    if (is_python || is_tagged)
+        snprintf(rule, sizeof(rule), "c%zu-0-first", i);
+    else
+        snprintf(rule, sizeof(rule), "%sroot", prefix);
+    bytes quoted = { 0 };
+    quote(&quoted, name);
+    const char *const values[] = { name, quoted.data, "[0-9]", rule, rule, rule };
+    bytes_printf(&w->text, "call%zu ::= ", i);
+    append_form(w, call, "nqdapt", values);
+    bytes_text(&w->text, "\n");
+    bytes_done(&quoted);
     return CERA_OK;
 }
 
 /* ---- around the calls ---------------------------------------------------------------------- */
 
-/* The id of a mark that is one token, or -1. */
-static int32_t mark_token(const writer *w, const char *mark)
-{
-    cera_encode_options options;
-    cera_encode_options_init(&options);
-    options.parse_special = true;
-    options.add_bos = false;
-    int32_t *ids = NULL, id = -1;
-    size_t n = 0;
-    cera_error err;
-    if (w->vocab == NULL ||
-        cera_vocab_encode(w->vocab, mark, strlen(mark), &options, &ids, &n, &err) != CERA_OK)
-        return -1;
-    if (n == 1)
-        id = ids[0];
-    cera_vocab_free_ids(w->vocab, ids, n);
-    return id;
-}
-
-static void append_mark(writer *w, const char *mark)
-{
-    if (mark == NULL)
-        return;
-    int32_t id = mark_token(w, mark);
-    if (id >= 0) {
-        bytes_printf(&w->text, " <[%d]>", (int)id);
-    } else {
-        bytes_text(&w->text, " \"");
-        append_literal(&w->text, mark, strlen(mark));
-        bytes_text(&w->text, "\"");
-    }
-}
-
 /* A tool that was named is called once; of others a model may call several, but not go on for
  * ever. */
-static cera_status add_root(writer *w, const char *only, tool_choice choice)
+static void add_root(writer *w, const char *only, tool_choice choice)
 {
     const call_form *form = w->form;
-    bytes_text(&w->text, "section ::=");
-    append_mark(w, form->open);
-    bytes_printf(&w->text, " \"%s\" call", form->before);
-    if (form->between != NULL && only == NULL)
-        bytes_printf(&w->text, " (\"%s\" call){0,%d}", form->between, MAX_CALLS - 1);
-    bytes_printf(&w->text, " \"%s\"", form->after);
-    append_mark(w, form->close);
+    const bool is_one = only != NULL || form->is_single;
+    bytes_text(&w->text, "calls ::= call");
+    if (form->between != NULL && !is_one) {
+        bytes_text(&w->text, " (");
+        free_text_mark(&w->text, w->vocab, form->between);
+        bytes_printf(&w->text, " call){0,%d}", MAX_CALLS - 1);
+    }
+    bytes_text(&w->text, "\nsection ::= ");
+    free_text_mark(&w->text, w->vocab, form->open);
+    bytes_text(&w->text, "calls");
+    free_text_mark(&w->text, w->vocab, form->close);
     bytes_text(&w->text, "\n");
     if (choice == TOOL_REQUIRED) {
         bytes_text(&w->text, "root ::= section");
-        if (form->between == NULL && form->close != NULL && only == NULL)
+        if (form->between == NULL && !is_one)
             bytes_printf(&w->text, " (\"\\n\" section){0,%d}", MAX_CALLS - 1);
         bytes_text(&w->text, "\n");
-        return CERA_OK;
+        return;
     }
-    int32_t open = form->open != NULL ? mark_token(w, form->open) : -1;
-    if (open < 0)
-        return fail(w->err, CERA_E_UNSUPPORTED,
-                    "format %s: expected a mark of calls that is one token of the model, found "
-                    "none; without it only a required call can be constrained",
-                    form->format);
-    bytes_printf(&w->text, "root ::= text (section text)*\ntext ::= (!<[%d]>)*\n", (int)open);
-    return CERA_OK;
+    free_text_rules(&w->text, &(free_text){ .vocab = w->vocab,
+                                            .marks = form->marks,
+                                            .bare = form->bare,
+                                            .behind_bare = form->behind_bare });
+    bytes_text(&w->text, "marked ::= ");
+    if (*form->open == '\0' && form->bare != NULL) /* the usual form has no mark */
+        free_text_mark(&w->text, w->vocab, form->marks[0]);
+    bytes_text(&w->text, "section\nroot ::= begin (marked free0)*");
+    if (form->bare != NULL)
+        bytes_printf(&w->text, " | [ \\t\\r\\n]* %s", *form->open == '\0' ? "call" : "bare");
+    bytes_text(&w->text, "\n");
+    if (form->bare != NULL && *form->open != '\0')
+        bytes_text(&w->text, "bare ::= \"[\" calls \"]\"\n");
 }
 
 static cera_status write_grammar(writer *w, const json_t *tools, const char *only,
@@ -297,8 +443,7 @@ static cera_status write_grammar(writer *w, const json_t *tools, const char *onl
         if (only != NULL && strcmp(only, name) != 0)
             continue;
         json_t *schema = parameters_of(function);
-        cera_status status = w->form->arguments != NULL ? add_json_call(w, schema, name, n)
-                                                        : add_python_call(w, schema, name, n);
+        cera_status status = add_call(w, schema, name, n);
         json_decref(schema);
         if (status != CERA_OK)
             return status;
@@ -311,7 +456,8 @@ static cera_status write_grammar(writer *w, const json_t *tools, const char *onl
     for (size_t i = 1; i < n; i++)
         bytes_printf(&w->text, " | call%zu", i);
     bytes_text(&w->text, "\n");
-    return add_root(w, only, choice);
+    add_root(w, only, choice);
+    return CERA_OK;
 }
 
 cera_status tool_grammar_open(const json_t *tools, const char *only, const char *format,
@@ -324,11 +470,8 @@ cera_status tool_grammar_open(const json_t *tools, const char *only, const char 
             w.form = &forms[i];
     }
     if (w.form == NULL)
-        return fail(
-            err, CERA_E_UNSUPPORTED,
-            "format %s: its calls cannot be constrained; hermes, lfm2, mistral, granite and "
-            "llama3 can",
-            format);
+        return fail(err, CERA_E_UNSUPPORTED, "format %s: its calls cannot be constrained", format);
+    w.known = json_object();
     cera_status status = write_grammar(&w, tools, only, choice);
     cera_host host; /* without a log: that not all rules are used is our business */
     cera_host_init(&host);
@@ -338,5 +481,6 @@ cera_status tool_grammar_open(const json_t *tools, const char *only, const char 
     if (status == CERA_OK)
         status = cera_grammar_from_gbnf(w.text.data, w.text.size, vocab, &options, out, err);
     bytes_done(&w.text);
+    json_decref(w.known);
     return status;
 }

@@ -4,7 +4,12 @@ import os
 import tempfile
 import unittest
 
-from program import TINY, TINY_FILE, Terminal, cera
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+from program import DATA, TINY, TINY_FILE, Terminal, cera
 
 TOOLS = json.dumps([
     {"type": "function", "function": {
@@ -17,7 +22,41 @@ TOOLS = json.dumps([
             "$defs": {"place": {"type": "object", "required": ["x"], "additionalProperties": False,
                                 "properties": {"x": {"type": "boolean"}}}}}}},
     {"name": "ping", "parameters": {"type": "object", "properties": {}}}])
-FORMATS = ("hermes", "lfm2", "mistral", "granite", "llama3")
+# A format, the marks that text cannot have, what is between a mark and a call and behind one.
+PING = '{"name": "ping", "arguments": {}}'
+XML = "<function=ping>\n</function>"
+DS = "<\uff5ctool\u2581%s\uff5c>"
+DSML = "\uff5cDSML\uff5c"
+FORMATS = {
+    "hermes": (["<tool_call>"], "\n" + PING + "\n</tool_call>"),
+    "lfm2": (["<|tool_call_start|>"], "[ping()]<|tool_call_end|>"),
+    "mistral": (["[TOOL_CALLS]"], "[" + PING + "]"),
+    "granite": (["<|tool_call|>"], "[" + PING + "]"),
+    "phi4": (["<|tool_call|>"], "[" + PING + "]<|/tool_call|>"),
+    "nemotron": (["<TOOLCALL>"], "[" + PING + "]</TOOLCALL>"),
+    "cohere": (["<|START_ACTION|>"], '[\n    {"tool_call_id": "0", "tool_name": "ping", "parameters": {}}\n]'
+               "<|END_ACTION|>"),
+    "llama3": (["<|python_tag|>"], '{"name": "ping", "parameters": {}}'),
+    "functionary": (["<function="], "ping>{}</function>"),
+    "xml": (["<tool_call>", "<function="], "\n" + XML + "\n</tool_call>"),
+    "seed": (["<seed:tool_call>", "<function="], "\n" + XML + "\n</seed:tool_call>"),
+    "glm": (["<tool_call>"], "ping\n</tool_call>"),
+    "minimax": (["<minimax:tool_call>", '<invoke name="'],
+                '\n<invoke name="ping">\n</invoke>\n</minimax:tool_call>'),
+    "dsml": (["<" + DSML + "function_calls>", "<" + DSML + "invoke"],
+             "\n<" + DSML + 'invoke name="ping">\n</' + DSML + "invoke>\n</" + DSML + "function_calls>"),
+    "deepseek": ([DS % "calls\u2581begin", DS % "call\u2581begin"],
+                 DS % "call\u2581begin" + "ping" + DS % "sep" + "{}" + DS % "call\u2581end"
+                 + DS % "calls\u2581end"),
+    "deepseek-r1": ([DS % "calls\u2581begin", DS % "call\u2581begin"],
+                    DS % "call\u2581begin" + "function" + DS % "sep" + "ping\n```json\n{}\n```"
+                    + DS % "call\u2581end" + DS % "calls\u2581end"),
+    "kimi": (["<|tool_calls_section_begin|>", "<|tool_call_begin|>"],
+             "<|tool_call_begin|>functions.ping:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
+             "<|tool_calls_section_end|>"),
+    "harmony": (["<|channel|>commentary to=", "<|start|>assistant to="],
+                "functions.ping <|constrain|>json<|message|>{}"),
+}
 # A template of a model that has no marks of its own in this test's vocabulary.
 PLAIN = "{{ tools | tojson }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
 
@@ -43,7 +82,7 @@ class ToolTest(unittest.TestCase):
         """Whatever a model of stories would say: a call, of every format, valid to the last level."""
         names = set()
         for form in FORMATS:
-            for seed in range(6):
+            for seed in range(3):
                 result = run("--tool-format", form, "--tool-choice", "required", "--seed", str(seed),
                              "--temperature", "2", "-n", "800", "-q")
                 self.assertIn(result.code, (0, 1), result)  # 1: cut within a later call
@@ -59,7 +98,7 @@ class ToolTest(unittest.TestCase):
         """SRV-09: the named one, once; a name that there is not is refused."""
         for form in FORMATS:
             for name in ("get_weather", "ping"):
-                result = run("--tool-format", form, "--tool-choice", name, "-n", "200", "--seed", "1")
+                result = run("--tool-format", form, "--tool-choice", name, "-n", "600", "--seed", "1")
                 self.assertEqual(result.code, 0, result)
                 self.assertEqual([c["name"] for c in json.loads(result.out)], [name])
         wrong = run("--tool-format", "hermes", "--tool-choice", "pong")
@@ -93,6 +132,80 @@ class ToolTest(unittest.TestCase):
                        *args).json["usage"]["prompt_tokens"]
         self.assertGreater(tokens(), tokens("--tool-choice", "none") + 50)
 
+    def test_marks_of_several_tokens(self):
+        """Text is free, with halves of marks in it; a whole mark is followed by a call, and then text
+        is free again. What would be read as a call and is none cannot be."""
+        for form, (marks, call) in FORMATS.items():
+            mark = marks[0]
+            good = ["", "text", "a < b [1] {x} \n", mark[:-1], "a %s b" % mark[:-1], mark[:-1] + mark + call,
+                    "Sure. " + mark + call, mark + call + "\nmore " + mark[:5],
+                    "x" + (mark + call) * 3]
+            bad = [mark + "x", "a " + mark + mark, mark + call[:-1] + "~", mark + call + mark + "?"]
+            bad += ["a %s b" % other for other in marks[1:]]
+            cut = ["a " + mark, mark + call[:-2], mark + call + " " + mark]
+            for model in ([], ["-m", TINY]):
+                result = cera("grammar", "check", "--tools", TOOLS, "--tool-format", form, "--tool-choice",
+                              "auto", "--format", "jsonl", *model, *good, *bad, *cut)
+                found = [json.loads(line) for line in result.out.splitlines()]
+                self.assertEqual(len(found), len(good) + len(bad) + len(cut), result)
+                for line in found[:len(good)]:
+                    self.assertTrue(line["accepted"], (form, line))
+                for line in found[len(good):-len(cut)]:
+                    self.assertFalse(line["accepted"], (form, line))
+                    self.assertNotEqual(line["result"], "unfinished", (form, line))
+                for line in found[-len(cut):]:
+                    self.assertEqual(line["result"], "unfinished", (form, line))
+
+    def test_bare_calls(self):
+        """Where a reply that is a call needs no mark, one that begins like a call is one."""
+        cases = (("llama3", ['{"name": "ping", "parameters": {}}', ' \n{"name": "ping", "parameters": {}}',
+                             "x {", "{x}", "{", ""], ['{"name": "pong"', '{"x": 1}', "{ }"]),
+                 ("lfm2", ["[ping()]", "\n[ping(), ping()]", "[1] see", "[", "x [ping"],
+                  ["[pong()]", "[ping(a=1)]", "[ {"]))
+        for form, good, bad in cases:
+            result = cera("grammar", "check", "--tools", TOOLS, "--tool-format", form, "--tool-choice",
+                          "auto", "--format", "jsonl", *good, *bad)
+            found = [json.loads(line)["accepted"] for line in result.out.splitlines()]
+            self.assertEqual(found, [True] * len(good) + [False] * len(bad), result)
+
+    def test_samples(self):
+        """Texts made at random in every format: calls of the tools, which satisfy the schemas."""
+        with open(os.path.join(DATA, "tool_schemas.json"), encoding="utf-8") as f:
+            schemas = json.load(f)
+        named = [{"name": "f%d" % i, "parameters": s} for i, s in enumerate(schemas)]
+        n_calls = 0
+        for form in FORMATS:
+            for part, model in enumerate(([], ["-m", TINY], [])):
+                tools = json.dumps(named[part::3])
+                result = cera("grammar", "sample", "-n", "4", "--seed", "5", "--tools", tools, "--tool-format",
+                              form, "--format", "jsonl", *model)
+                self.assertEqual(result.code, 0, result)
+                for line in result.out.split("\n")[:-1]:
+                    found = json.loads(line)
+                    self.assertNotIn("error", found)
+                    self.assertEqual(found["content"], "")
+                    self.assertTrue(found["tool_calls"], found)
+                    for call in found["tool_calls"]:
+                        n_calls += 1
+                        schema = schemas[int(call["name"][1:])]
+                        arguments = json.loads(call["arguments"])
+                        self.assertLessEqual(set(schema.get("required", [])), set(arguments), call)
+                        if jsonschema is not None:
+                            jsonschema.validate(arguments, schema)
+        self.assertGreaterEqual(n_calls, 12 * len(FORMATS))
+
+    def test_samples_of_text_and_calls(self):
+        for form in FORMATS:
+            result = cera("grammar", "sample", "-n", "3", "--seed", "9", "--tools", TOOLS, "--tool-format",
+                          form, "--tool-choice", "auto", "--format", "jsonl", "-m", TINY)
+            self.assertEqual(result.code, 0, result)
+            for line in result.out.split("\n")[:-1]:
+                found = json.loads(line)
+                self.assertNotIn("error", found)
+                for call in found["tool_calls"]:
+                    self.assertTrue(is_allowed({"name": call["name"],
+                                                "arguments": json.loads(call["arguments"])}), call)
+
     def test_auto(self):
         """With a mark that is one token: text is free up to it, and what follows is a call."""
         with open(TINY_FILE, "rb") as f:
@@ -119,8 +232,17 @@ class ToolTest(unittest.TestCase):
 
     def test_refusals(self):
         cases = (
-            (7, ["--tool-choice", "required", "--tool-format", "xml"], TOOLS, "cannot be constrained"),
-            (7, ["--constrain-tools", "--tool-format", "hermes"], TOOLS, "one token"),
+            (7, ["--tool-choice", "required", "--tool-format", "none"], TOOLS, "cannot be constrained"),
+            (7, ["--tool-choice", "required", "--tool-format", "xml"],
+             '[{"name": "a b"}]', "a name of letters"),
+            (7, ["--tool-choice", "required", "--tool-format", "glm"],
+             '[{"name": "f", "parameters": {"properties": {"a>": {}}}}]', "argument a>"),
+            (7, ["--tool-choice", "required", "--tool-format", "xml"],
+             '[{"name": "f", "parameters": {"required": ["x"]}}]', '"x"'),
+            (7, ["--tool-choice", "required", "--tool-format", "xml"],
+             '[{"name": "f", "parameters": {"anyOf": [{}]}}]', '"anyOf"'),
+            (7, ["--tool-choice", "required", "--tool-format", "lfm2"],
+             '[{"name": "f", "parameters": {"minProperties": 1}}]', '"minProperties"'),
             (7, ["--tool-choice", "required", "--tool-format", "lfm2"],
              '[{"name": "a-b"}]', "name as Python"),
             (7, ["--tool-choice", "required", "--tool-format", "hermes"],
