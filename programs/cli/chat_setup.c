@@ -147,7 +147,7 @@ int chat_open(chat *c, int max_tokens)
     if (code != EXIT_OK)
         return code;
     conversation_set_system(&c->talk, args->option[OPT_SYSTEM].text);
-    sampling_tell(&c->chosen.options);
+    sampling_tell(&c->chosen.options, 1);
     return EXIT_OK;
 }
 

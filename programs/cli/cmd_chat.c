@@ -19,6 +19,9 @@ enum { MAX_TOKENS = 512, LEAVE = -1 };
 
 typedef struct dialogue {
     chat chat;
+    cli_args args;          /* the command line with what /set has changed */
+    char *given[OPT_COUNT]; /* its texts, or NULL */
+    json_t *kept;           /* a list of conversations to come back to, the latest last */
     line_reader *reader;
     json_t *turns; /* with --format json */
     bool json_lines;
@@ -110,6 +113,166 @@ static int do_regen(dialogue *d, const char *text)
     return answer(d);
 }
 
+/* The conversation as it is, to come back to. */
+static json_t *keep_talk(const chat *c)
+{
+    const conversation *talk = &c->talk;
+    const bool is_cut = talk->n > 0 && talk->list[talk->n - 1].is_cut;
+    return json_pack("{s:o, s:b}", "messages", conversation_json(talk, talk->n, true), "unfinished",
+                     (int)is_cut);
+}
+
+static bool restore_talk(chat *c, const json_t *messages, bool is_cut)
+{
+    if (!conversation_read(&c->talk, messages))
+        return false;
+    if (is_cut && conversation_last(&c->talk, "assistant") != NULL)
+        c->talk.list[c->talk.n - 1].is_cut = true;
+    turn_forget_answer(c);
+    return true;
+}
+
+static bool restore_kept(chat *c, const json_t *kept)
+{
+    return restore_talk(c, json_object_get(kept, "messages"),
+                        json_is_true(json_object_get(kept, "unfinished")));
+}
+
+/* What the user said last, in other words. */
+static int do_edit(dialogue *d, const char *text)
+{
+    chat *c = &d->chat;
+    bool has_said = false;
+    for (size_t i = 0; i < c->talk.n; i++)
+        has_said = has_said || strcmp(c->talk.list[i].role, "user") == 0;
+    if (!has_said || *text == '\0')
+        return wrong(d, has_said ? "/edit needs a message" : "there is no message to edit", NULL);
+    json_t *before = keep_talk(c);
+    while (conversation_last(&c->talk, "user") == NULL)
+        conversation_remove_last(&c->talk);
+    conversation_remove_last(&c->talk);
+    bytes_text(&conversation_add(&c->talk, "user")->content, text);
+    int code = turn_answer(c);
+    if (code != EXIT_OK)
+        restore_kept(c, before);
+    json_decref(before);
+    return settle(d, code);
+}
+
+/* The model is to have said this, and may go on. */
+static int do_answer(dialogue *d, const char *text)
+{
+    chat *c = &d->chat;
+    if (c->talk.n == 0 || conversation_last(&c->talk, "system") != NULL || *text == '\0')
+        return wrong(d, *text == '\0' ? "/answer needs a text" : "there is nothing to answer",
+                     NULL);
+    if (conversation_last(&c->talk, "assistant") != NULL)
+        conversation_remove_last(&c->talk);
+    chat_message *message = conversation_add(&c->talk, "assistant");
+    bytes_text(&message->content, text);
+    message->is_cut = true;
+    turn_forget_answer(c);
+    return EXIT_OK;
+}
+
+static int do_branch(dialogue *d, const char *text)
+{
+    (void)text;
+    if (d->kept == NULL)
+        d->kept = json_array();
+    json_array_append_new(d->kept, keep_talk(&d->chat));
+    return EXIT_OK;
+}
+
+static int do_back(dialogue *d, const char *text)
+{
+    (void)text;
+    const size_t n = json_array_size(d->kept);
+    if (n == 0)
+        return wrong(d, "there is no branch to come back to", "/branch makes one");
+    restore_kept(&d->chat, json_array_get(d->kept, n - 1));
+    json_array_remove(d->kept, n - 1);
+    report_note(0, "%zu messages", d->chat.talk.n);
+    return EXIT_OK;
+}
+
+/* ---- settings ------------------------------------------------------------------------------ */
+
+/* The option that a text gives, OPT_COUNT when it is none that may change. The word is what a
+ * command line would have, and lives as long as the value. */
+static option_id read_setting(char *word, cli_args *given, int *code)
+{
+    static char program[] = "cera", command[] = "chat";
+    char *argv[] = { program, command, word };
+    *code = options_parse(3, argv, given);
+    for (int i = 0; i < OPT_COUNT && *code == EXIT_OK; i++) {
+        if (given->option[i].source == FROM_COMMAND_LINE &&
+            option_table[i].group == GROUP_SAMPLING && (option_table[i].flags & OPTION_REPEAT) == 0)
+            return (option_id)i;
+    }
+    return OPT_COUNT;
+}
+
+static int change_setting(dialogue *d, option_id id, const option_value *value)
+{
+    chat *c = &d->chat;
+    const cera_generate_options *before = &c->chosen.options;
+    cli_args args = d->args;
+    args.option[id] = *value;
+    sampling chosen = { 0 };
+    int code = sampling_read(&args, &chosen);
+    if (code != EXIT_OK) {
+        sampling_done(&chosen);
+        return code;
+    }
+    chosen.options.grammar = before->grammar;
+    if (id != OPT_SEED)
+        chosen.options.seed = before->seed;
+    if (!is_set(&args, OPT_MAX_TOKENS))
+        chosen.options.max_tokens = before->max_tokens;
+    sampling_done(&c->chosen);
+    c->chosen = chosen;
+    d->args = args;
+    return EXIT_OK;
+}
+
+static int do_set(dialogue *d, const char *text)
+{
+    chat *c = &d->chat;
+    if (*text == '\0') {
+        sampling_tell(&c->chosen.options, 0);
+        return EXIT_OK;
+    }
+    const size_t n = strcspn(text, " \t=");
+    const char *value = text + n + strspn(text + n, " \t=");
+    bytes word = { 0 };
+    bytes_printf(&word, *value != '\0' ? "--%.*s=%s" : "--%.*s", (int)n, text, value);
+    cli_args given;
+    int code;
+    const option_id id = read_setting(word.data, &given, &code);
+    if (code == EXIT_OK && id == OPT_COUNT) {
+        code = wrong(d, "/set takes a sampling option that is given once", text);
+    } else if (code == EXIT_OK) {
+        code = change_setting(d, id, &given.option[id]);
+        if (code == EXIT_OK) {
+            free(d->given[id]);
+            d->given[id] = word.data; /* taken */
+            word = (bytes){ 0 };
+        }
+    }
+    options_done(&given);
+    bytes_done(&word);
+    return c->is_interactive ? EXIT_OK : code;
+}
+
+static int do_image(dialogue *d, const char *text)
+{
+    (void)text;
+    return wrong(d, "there are no models that see images", "only text goes into a message");
+}
+
+/* ---- more commands ------------------------------------------------------------------------- */
+
 static int do_continue(dialogue *d, const char *text)
 {
     chat *c = &d->chat;
@@ -185,11 +348,11 @@ static int do_save(dialogue *d, const char *path)
     const chat *c = &d->chat;
     if (*path == '\0')
         return wrong(d, "/save needs the name of a file", NULL);
-    const conversation *talk = &c->talk;
-    bool is_cut = talk->n > 0 && talk->list[talk->n - 1].is_cut;
-    json_t *root = json_pack("{s:s, s:o, s:o, s:b}", "schema", "cera.chat/1", "model",
-                             json_text(c->path, strlen(c->path)), "messages",
-                             conversation_json(talk, talk->n, true), "unfinished", (int)is_cut);
+    json_t *root = json_pack("{s:s, s:o}", "schema", "cera.chat/1", "model",
+                             json_text(c->path, strlen(c->path)));
+    json_t *talk = keep_talk(c);
+    json_object_update(root, talk);
+    json_decref(talk);
     bytes part = { 0 };
     bytes_printf(&part, "%s.part", path);
     FILE *file = fopen(part.data, "wb");
@@ -220,13 +383,10 @@ static int do_load(dialogue *d, const char *path)
         return failed(d, "cannot read", path, error.text);
     const json_t *messages = json_is_array(root) ? root : json_object_get(root, "messages");
     bool is_cut = json_is_true(json_object_get(root, "unfinished"));
-    bool ok = conversation_read(&c->talk, messages);
+    bool ok = restore_talk(c, messages, is_cut);
     json_decref(root);
     if (!ok)
         return failed(d, "cannot read", path, "expected a list of messages, found something else");
-    if (is_cut && conversation_last(&c->talk, "assistant") != NULL)
-        c->talk.list[c->talk.n - 1].is_cut = true;
-    turn_forget_answer(c);
     report_note(0, "%zu messages", c->talk.n);
     return EXIT_OK;
 }
@@ -241,8 +401,15 @@ static const struct {
     { "/system", " [TEXT]", "set the system message, or remove it", do_system },
     { "/clear", "", "begin anew, with the same system message", do_clear },
     { "/undo", "", "take the last message and its answer back", do_undo },
-    { "/regen", "", "generate the last answer again", do_regen },
+    { "/regenerate", "", "generate the last answer again, as /regen does", do_regen },
+    { "/regen", NULL, NULL, do_regen },
+    { "/edit", " TEXT", "say this instead of the last message", do_edit },
+    { "/answer", " TEXT", "the last answer is this, to be continued", do_answer },
     { "/continue", "", "go on with an answer that was cut", do_continue },
+    { "/branch", "", "remember the conversation as it is", do_branch },
+    { "/back", "", "come back to where /branch was last", do_back },
+    { "/set", " [NAME VALUE]", "change a sampling option, or show them", do_set },
+    { "/image", NULL, NULL, do_image },
     { "/result", " TEXT", "give the result of a tool call", do_result },
     { "/save", " FILE", "write the conversation to a file", do_save },
     { "/load", " FILE", "go on with a conversation from a file", do_load },
@@ -261,10 +428,10 @@ static int do_help(dialogue *d, const char *text)
         if (commands[i].help == NULL)
             continue;
         bytes_printf(&left, "%s%s", commands[i].name, commands[i].argument);
-        fprintf(stderr, "  %-18s%s\n", left.data, commands[i].help);
+        fprintf(stderr, "  %-22s%s\n", left.data, commands[i].help);
         bytes_done(&left);
     }
-    fputs("  //TEXT            a message that begins with a slash\n"
+    fputs("  //TEXT                a message that begins with a slash\n"
           "\"\"\" begins and ends several lines; a backslash at the end continues a line.\n",
           stderr);
     return EXIT_OK;
@@ -333,8 +500,9 @@ static int print_document(dialogue *d)
 
 int command_CHAT(const cli_args *args)
 {
-    dialogue d = { .chat = { .args = args } };
+    dialogue d = { .args = *args };
     chat *c = &d.chat;
+    c->args = &d.args;
     bool is_json = wants_envelope(args);
     d.json_lines = is_json && strcmp(args->option[OPT_FORMAT].text, "jsonl") == 0;
     d.turns = is_json && !d.json_lines ? json_array() : NULL;
@@ -353,6 +521,9 @@ int command_CHAT(const cli_args *args)
         code = print_document(&d) != EXIT_OK ? EXIT_RUNTIME : code;
     line_reader_close(d.reader);
     json_decref(d.turns);
+    json_decref(d.kept);
     chat_close(c);
+    for (int i = 0; i < OPT_COUNT; i++)
+        free(d.given[i]);
     return code;
 }

@@ -89,7 +89,7 @@ static void tell_start(const cera_engine *engine, const cera_generate_options *o
                 info.load_ms);
     report_note(1, "Runtime: %d threads | %s | context %d", info.n_threads, info.cpu_tier,
                 info.context_size);
-    sampling_tell(options);
+    sampling_tell(options, 1);
     report_note(1, "Prompt tokens: %zu", n_ids);
 }
 

@@ -230,7 +230,7 @@ int sampling_check(const cli_args *args, const cera_generate_options *options, i
     return EXIT_OK;
 }
 
-void sampling_tell(const cera_generate_options *options)
+void sampling_tell(const cera_generate_options *options, int level)
 {
     cera_generate_options usual;
     cera_generate_options_init(&usual);
@@ -254,7 +254,7 @@ void sampling_tell(const cera_generate_options *options)
         if (shown[integers[i].id] != 0 || value != before)
             bytes_printf(&line, " %s=%d", option_table[integers[i].id].name, value);
     }
-    report_note(1, "Sampling:%s seed=%llu", line.data, (unsigned long long)options->seed);
+    report_note(level, "Sampling:%s seed=%llu", line.data, (unsigned long long)options->seed);
     bytes_done(&line);
 }
 

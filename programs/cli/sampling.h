@@ -18,8 +18,9 @@ typedef struct sampling {
 int sampling_read(const cli_args *args, sampling *out);
 /* Whether the model has the tokens that are named: an exit code like that. */
 int sampling_check(const cli_args *args, const cera_generate_options *options, int n_vocab);
-/* A remark with the settings that are in force, and nothing about those that are off. */
-void sampling_tell(const cera_generate_options *options);
+/* A remark of this level with the settings that are in force, and nothing about those that are
+ * off. */
+void sampling_tell(const cera_generate_options *options, int level);
 void sampling_done(sampling *chosen);
 
 #endif

@@ -177,10 +177,86 @@ class PipeTest(unittest.TestCase):
     def test_mistakes(self):
         for stdin, text in ((b"/foo\n", "no command /foo"), (b"/regen\n", "no answer"),
                             (b"/continue\n", "unfinished"), (b"/save\n", "name of a file"),
-                            (b"/load\n", "name of a file"), (b"/result 1\n", "no call")):
+                            (b"/load\n", "name of a file"), (b"/result 1\n", "no call"),
+                            (b"/edit x\n", "no message to edit"), (b"/answer x\n", "nothing to answer"),
+                            (b"/back\n", "no branch"), (b"/image x\n", "see images")):
             result = chat(stdin=stdin)
             self.assertEqual((result.code, result.out), (2, ""), result)
             self.assertIn(text, result.err)
+
+    def test_edit(self):
+        """The last message in other words: as if the first had never been said."""
+        plain = turns("-n", "9", stdin=b"One\nHello\n")[-1]
+        edited = turns("-n", "9", stdin=b"One\nTwo\n/edit Hello\n")
+        self.assertEqual(len(edited), 3)
+        self.assertEqual(edited[-1]["message"], plain["message"])
+        self.assertEqual(edited[-1]["usage"]["prompt_tokens"], plain["usage"]["prompt_tokens"])
+        # One that cannot be answered leaves all as it was.
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "talk.json")
+            t = Terminal("chat", TINY, *GREEDY, "-n", "5", "-c", "64", "--color", "never")
+            t.until("> ")
+            t.send("Hello\n")
+            t.until("\n> ")
+            t.send("/edit " + "word " * 100 + "\n")
+            t.until("\n> ")
+            t.send("/save %s\n" % path)
+            t.until("> ")
+            t.send("\x04")
+            self.assertEqual(t.end(), 0)
+            with open(path, encoding="utf-8") as f:
+                saved = json.load(f)
+            self.assertEqual([(m["role"]) for m in saved["messages"]], ["user", "assistant"])
+            self.assertEqual(saved["messages"][0]["content"], "Hello")
+
+    def test_answer_is_continued(self):
+        """What the model is to have said is what it goes on from."""
+        whole = turns("-p", "Hello", "-n", "40", "--ignore-eos")[0]["message"]["content"]
+        cut = whole.index(" ", 20)
+        found = turns("-n", "8", "--ignore-eos",
+                      stdin=b"Hello\n/answer %s\n/continue\n" % whole[:cut].encode())
+        self.assertEqual(len(found), 2)
+        content = found[-1]["message"]["content"]
+        self.assertTrue(content.startswith(whole[:cut]) and len(content) > cut, content)
+        self.assertTrue(whole.startswith(content), (content, whole))
+
+    def test_branch_and_back(self):
+        plain = turns("-n", "9", stdin=b"One\nHello\n")[-1]
+        found = turns("-n", "9", stdin=b"One\n/branch\nTwo\n/branch\nThree\n/back\n/back\nHello\n")
+        self.assertEqual(found[-1]["message"], plain["message"])
+        self.assertEqual(found[-1]["usage"]["prompt_tokens"], plain["usage"]["prompt_tokens"])
+
+    def test_set(self):
+        """As if the option had been on the command line from there on."""
+        hot = ["--temperature", "9", "--top-p", "1", "--min-p", "0", "--seed", "3"]
+        wanted = turns("-n", "9", *hot, "-p", "Hello")[0]
+        found = turns("-n", "9", stdin=b"/set temperature 9\n/set top-p=1\n/set min-p 0\n/set seed 3\nHello\n")
+        self.assertEqual(found[0]["message"], wanted["message"])
+        short = turns("-n", "9", "--ignore-eos", stdin=b"Hello\n/set n-predict 4\nMore\n")
+        self.assertEqual([t["usage"]["completion_tokens"] for t in short], [9, 4])
+        shown = chat("-n", "9", stdin=b"/set temp 0.25\n/set\n")
+        self.assertEqual((shown.code, shown.out), (0, ""), shown)
+        self.assertIn("temperature=0.25", shown.err)
+        self.assertIn("max-tokens=9", shown.err)
+        for line, text in ((b"/set temperature hot", "hot"), (b"/set warmth 1", "warmth"),
+                           (b"/set stop x", "given once"), (b"/set system x", "given once"),
+                           (b"/set top-p 2", "top-p"), (b"/set temperature", "temperature")):
+            result = chat(stdin=line + b"\nHello\n")
+            self.assertEqual((result.code, result.out), (2, ""), result)
+            self.assertIn(text, result.err)
+
+    def test_set_in_a_terminal(self):
+        """A mistake changes nothing, and the conversation goes on."""
+        t = Terminal("chat", TINY, *GREEDY, "-n", "6", "--color", "never")
+        t.until("> ")
+        t.send("/set temperature hot\n")
+        self.assertIn("hot", t.until("\n> "))
+        t.send("/set\n")
+        self.assertIn("temperature=0 ", t.until("\n> "))
+        t.send("/image cat.png\n")
+        self.assertIn("no models that see images", t.until("\n> "))
+        t.send("\x04")
+        self.assertEqual(t.end(), 0)
 
     def test_help_and_stats(self):
         result = chat("-n", "3", stdin=b"/help\nHello\n/stats\n/exit\nnever\n")
