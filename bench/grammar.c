@@ -1,9 +1,10 @@
-/* What a grammar costs a token: the mask before it and reading it, over a text that the grammar
- * accepts, tokenised by a vocabulary.
+/* What grammars cost a token: the mask before it and reading it.
  *
  *     cc -O2 -std=c11 -Isrc -Iinclude bench/grammar.c build/release/libcera.a -lpcre2-8 -lxxhash \
- *         -lutf8proc -lm -lpthread -o /tmp/grammar
- *     /tmp/grammar VOCAB.gguf GRAMMAR.gbnf TEXT-FILE
+ *         -lutf8proc -ljansson -lm -lpthread -o /tmp/grammar
+ *     /tmp/grammar VOCAB.gguf GRAMMAR.gbnf...           tokens at random, those that the grammar allows
+ *     /tmp/grammar -t TEXT-FILE VOCAB.gguf GRAMMAR.gbnf...          a text that the grammars accept
+ *     -v     a line per token
  *
  * The first pass begins with nothing known; the second has what the first left behind. */
 #define _GNU_SOURCE
@@ -11,10 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "file/gguf.h"
 #include "grammar/gbnf.h"
 #include "grammar/matcher.h"
+#include "sample/rng.h"
 
 static double now(void)
 {
@@ -31,15 +34,17 @@ static void check(cera_status status, const cera_error *err)
     exit(1);
 }
 
+/* The memory stays until the end. */
 static cr_str read_file(const char *path)
 {
+    enum { MOST = 1 << 22 };
     FILE *f = fopen(path, "rb");
-    if (f == NULL)
+    char *data = malloc(MOST);
+    if (f == NULL || data == NULL) {
+        perror(path);
         exit(1);
-    static char room[2][1 << 22];
-    static int n_read;
-    char *data = room[n_read++ % 2];
-    size_t n = fread(data, 1, sizeof room[0], f);
+    }
+    size_t n = fread(data, 1, MOST, f);
     fclose(f);
     return (cr_str){ data, n };
 }
@@ -50,81 +55,142 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-int main(int argc, char **argv)
-{
-    if (argc < 4)
-        return 2;
+enum { N_RANDOM = 2000 };
+
+typedef struct bench {
     cr_host host;
-    cera_error err;
-    check(cr_host_set(&host, NULL, &err), &err);
-    cr_gguf *file;
     cr_vocab *vocab;
-    cera_source source = { .path = argv[1] };
-    check(cr_gguf_open(&source, &host, &file, &err), &err);
-    check(cr_vocab_new(file, NULL, &host, &vocab, &err), &err);
-    double t0 = now();
     cr_token_table *table;
-    check(cr_token_table_new(vocab, &host, &table, &err), &err);
-    double t1 = now();
-    cr_automaton *a;
-    cr_gbnf_source gbnf = { read_file(argv[2]), vocab, 1 << 22 };
-    check(cr_gbnf_compile(&gbnf, &host, &a, &err), &err);
-    double t2 = now();
-    cr_matcher *m;
-    check(cr_matcher_new(a, table, &host, &m, &err), &err);
-    double t3 = now();
+    const int32_t *ids; /* [n] of a text; NULL: at random */
+    size_t n;
+    bool is_verbose;
+    double *times; /* [n] */
+} bench;
+
+/* A token that the mask allows: each as probable as the others, or, every other time, each of a
+ * single byte where there is one. -1: none but an end. */
+static int32_t choose(const bench *b, const uint64_t *bits, cr_rng *rng)
+{
+    int32_t any = -1, single = -1;
+    uint64_t n_any = 0, n_single = 0;
+    for (size_t id = 0; id < b->table->n_tokens; id++) {
+        if (!cr_bit_get(bits, (uint32_t)id) || cr_vocab_is_end(b->vocab, (int32_t)id))
+            continue;
+        if (cr_rng_next(rng) % ++n_any == 0)
+            any = (int32_t)id;
+        if (cr_vocab_piece(b->vocab, (int32_t)id).size == 1 && cr_rng_next(rng) % ++n_single == 0)
+            single = (int32_t)id;
+    }
+    return single >= 0 && cr_rng_next(rng) % 2 == 0 ? single : any;
+}
+
+static void run_pass(const bench *b, cr_matcher *m, const char *name)
+{
+    cera_error err;
+    cr_rng rng;
+    cr_rng_seed(&rng, 1);
+    check(cr_matcher_reset(m, &err), &err);
+    double sum = 0;
+    int32_t previous = -1;
+    for (size_t i = 0; i < b->n; i++) {
+        const uint64_t *bits;
+        double start = now();
+        check(cr_matcher_mask(m, previous, &bits, &err), &err);
+        double masked = now();
+        int32_t id = b->ids ? b->ids[i] : choose(b, bits, &rng);
+        bool allowed = id < 0 || cr_bit_get(bits, (uint32_t)id);
+        double chosen = now();
+        if (id < 0)
+            check(cr_matcher_reset(m, &err), &err);
+        cera_status status = id < 0 ? CERA_OK : cr_matcher_read_token(m, previous, id, &err);
+        b->times[i] = now() - chosen + masked - start;
+        cr_str piece = id < 0 ? (cr_str){ "", 0 } : cr_vocab_piece(b->vocab, id);
+        if (status != CERA_OK || !allowed) {
+            fprintf(stderr, "token %zu \"%.*s\" is refused\n", i, (int)piece.size, piece.data);
+            exit(1);
+        }
+        if (b->is_verbose)
+            printf("%8.1f %.*s\n", b->times[i], (int)piece.size, piece.data);
+        sum += b->times[i];
+        previous = id;
+    }
     cr_matcher_stats stats;
     cr_matcher_get_stats(m, &stats);
-    printf("%zu tokens, %u tree nodes: table %.1f ms, compile %.2f ms, matcher %.2f ms, %.1f MiB\n",
-           table->n_tokens, table->n_nodes, (t1 - t0) / 1e3, (t2 - t1) / 1e3, (t3 - t2) / 1e3,
-           (double)stats.bytes / 1048576);
+    qsort(b->times, b->n, sizeof *b->times, ascending);
+    printf(
+        "  %-6s median %6.2f, mean %6.2f, 99 %% %6.1f, worst %6.1f us; states %zu, masks %zu, walks "
+        "%zu, flushes %zu\n",
+        name, b->times[b->n / 2], sum / (double)b->n, b->times[b->n * 99 / 100], b->times[b->n - 1],
+        stats.n_states, stats.n_masks, stats.n_walks, stats.n_flushes);
+}
 
-    cr_buf ids;
-    cr_buf_init(&ids, &host, CR_MEM_SCRATCH);
-    cera_encode_options options = { .size = sizeof options };
-    check(cr_vocab_encode(vocab, read_file(argv[3]), &options, &ids, &err), &err);
-    const int32_t *id = (const int32_t *)(const void *)ids.data;
-    size_t n = ids.size / sizeof *id;
-    while (n > 0 &&
-           (cr_vocab_is_end(vocab, id[n - 1]) || cr_vocab_piece(vocab, id[n - 1]).size == 0))
-        n--;
-    double *times = malloc(n * sizeof *times);
-    for (int pass = 0; pass < 2; pass++) {
-        double sum = 0;
-        check(cr_matcher_reset(m, &err), &err);
-        for (size_t i = 0; i < n; i++) {
-            int32_t previous = i > 0 ? id[i - 1] : -1;
-            const uint64_t *bits;
-            double start = now();
-            check(cr_matcher_mask(m, previous, &bits, &err), &err);
-            bool allowed = cr_bit_get(bits, (uint32_t)id[i]);
-            cera_status status = cr_matcher_read_token(m, previous, id[i], &err);
-            times[i] = now() - start;
-            if (status != CERA_OK || !allowed) {
-                cr_str piece = cr_vocab_piece(vocab, id[i]);
-                fprintf(stderr, "token %zu \"%.*s\" is refused\n", i, (int)piece.size, piece.data);
-                return 1;
-            }
-            if (argc > 4) {
-                cr_str piece = cr_vocab_piece(vocab, id[i]);
-                printf("%8.1f %.*s\n", times[i], (int)piece.size, piece.data);
-            }
-            sum += times[i];
-        }
-        cr_matcher_get_stats(m, &stats);
-        qsort(times, n, sizeof *times, ascending);
-        printf("%s pass, %zu tokens: median %.2f, mean %.2f, 99 %% %.1f, worst %.1f us; "
-               "complete %d; states %zu, masks %zu, walks %zu, flushes %zu\n",
-               pass == 0 ? "first" : "second", n, times[n / 2], sum / (double)n,
-               times[n * 99 / 100], times[n - 1], cr_matcher_is_complete(m), stats.n_states,
-               stats.n_masks, stats.n_walks, stats.n_flushes);
-    }
-    free(times);
-    cr_buf_done(&ids);
+static void run_grammar(bench *b, const char *path)
+{
+    cera_error err;
+    cr_automaton *a;
+    cr_gbnf_source gbnf = { read_file(path), b->vocab, 1 << 22, .is_made = true };
+    double t0 = now();
+    check(cr_gbnf_compile(&gbnf, &b->host, &a, &err), &err);
+    double t1 = now();
+    cr_matcher *m;
+    check(cr_matcher_new(a, b->table, &b->host, &m, &err), &err);
+    double t2 = now();
+    cr_matcher_stats stats;
+    cr_matcher_get_stats(m, &stats);
+    printf("%s: %u nodes, compile %.2f ms, matcher %.2f ms, %.1f MiB\n", path, a->n_nodes,
+           (t1 - t0) / 1e3, (t2 - t1) / 1e3, (double)stats.bytes / 1048576);
+    run_pass(b, m, "first");
+    run_pass(b, m, "second");
     cr_matcher_free(m);
     cr_automaton_free(a);
-    cr_token_table_free(table);
-    cr_vocab_free(vocab);
+}
+
+int main(int argc, char **argv)
+{
+    bench b = { .n = N_RANDOM };
+    const char *text = NULL;
+    int option;
+    while ((option = getopt(argc, argv, "t:v")) != -1) {
+        if (option == 't')
+            text = optarg;
+        else if (option == 'v')
+            b.is_verbose = true;
+        else
+            return 2;
+    }
+    if (argc - optind < 2)
+        return 2;
+    cera_error err;
+    check(cr_host_set(&b.host, NULL, &err), &err);
+    cr_gguf *file;
+    cera_source source = { .path = argv[optind] };
+    check(cr_gguf_open(&source, &b.host, &file, &err), &err);
+    check(cr_vocab_new(file, NULL, &b.host, &b.vocab, &err), &err);
+    double start = now();
+    check(cr_token_table_new(b.vocab, &b.host, &b.table, &err), &err);
+    printf("%zu tokens, %u tree nodes: table %.1f ms\n", b.table->n_tokens, b.table->n_nodes,
+           (now() - start) / 1e3);
+
+    cr_buf ids;
+    cr_buf_init(&ids, &b.host, CR_MEM_SCRATCH);
+    if (text) {
+        cera_encode_options options = { .size = sizeof options };
+        check(cr_vocab_encode(b.vocab, read_file(text), &options, &ids, &err), &err);
+        b.ids = (const int32_t *)(const void *)ids.data;
+        b.n = ids.size / sizeof *b.ids;
+        while (b.n > 0 && (cr_vocab_is_end(b.vocab, b.ids[b.n - 1]) ||
+                           cr_vocab_piece(b.vocab, b.ids[b.n - 1]).size == 0))
+            b.n--;
+    }
+    b.times = malloc((b.n + 1) * sizeof *b.times);
+    if (!b.times || b.n == 0)
+        return 1;
+    for (int i = optind + 1; i < argc; i++)
+        run_grammar(&b, argv[i]);
+    free(b.times);
+    cr_buf_done(&ids);
+    cr_token_table_free(b.table);
+    cr_vocab_free(b.vocab);
     cr_gguf_close(file);
     return 0;
 }

@@ -1,12 +1,13 @@
 /* Masks: which tokens a state allows.
  *
  * A walk over the tree of tokens steps from state to state and leaves out the subtree of every byte
- * that leads nowhere. Three things keep it short:
+ * that leads nowhere. Four things keep it short:
  *
- * - Where every plain character leads to the same state (inside a string), up to `run` of them in a
- *   row, the plain tokens of at most `run` characters are taken as one set, and the walk looks only
- *   at the longer ones and at the tokens that are not plain.
- * - Where each letter leads back to the same state, a subtree that has letters only is taken whole.
+ * - Where all characters of some groups (letters; anything but a quote) lead on alike, up to `run`
+ *   of them in a row, the tokens made of at most so many are taken as one set, at the root of the
+ *   tree and behind a blank; elsewhere a subtree that has only those is taken whole.
+ * - A walk from a state that takes the same steps as an earlier one from another state finds the
+ *   same tokens. The steps are kept with a mask, and there are few different ones.
  * - Readers mostly share all but the top of their stacks. The walk is done with what they share
  *   cut off ("open"), and its result serves every place with the same top, at any depth; where a
  *   reader came to the end of the known part, the walk notes the node of the tree, and goes on from
@@ -20,27 +21,25 @@
 
 size_t cr_mask_bytes(const cr_token_table *table)
 {
-    return table->n_words * sizeof(uint64_t) + CR_MAX_ESCAPES * sizeof(uint32_t);
+    return table->n_words * sizeof(uint64_t) + CR_MAX_ESCAPES * sizeof(uint32_t) +
+           CR_MAX_STEPS * sizeof(cr_walk_step);
 }
 
 void cr_mask_forget(cr_matcher *m)
 {
     for (uint32_t i = 0; i < m->n_masks; i++)
-        m->masks[i].in_use = false;
+        m->masks[i].made = 0;
 }
 
-/* ---- runs of plain characters ------------------------------------------------------------ */
+/* ---- runs of characters ------------------------------------------------------------------ */
 
-/* The bytes of plain characters: what may follow what. */
+/* The bytes of characters outside ASCII: what may follow what. */
 typedef struct byte_path {
     uint8_t n;
     uint8_t lo[4], hi[4];
 } byte_path;
 
-static const byte_path plain_paths[] = {
-    { 1, { 0x20 }, { 0x21 } },
-    { 1, { 0x23 }, { 0x5b } },
-    { 1, { 0x5d }, { 0x7e } },
+static const byte_path unicode_paths[] = {
     { 2, { 0xc2, 0x80 }, { 0xdf, 0xbf } },
     { 3, { 0xe0, 0xa0, 0x80 }, { 0xe0, 0xbf, 0xbf } },
     { 3, { 0xe1, 0x80, 0x80 }, { 0xec, 0xbf, 0xbf } },
@@ -51,146 +50,279 @@ static const byte_path plain_paths[] = {
     { 4, { 0xf4, 0x80, 0x80, 0x80 }, { 0xf4, 0x8f, 0xbf, 0xbf } },
 };
 
-/* Follows path from byte i on. *all is where everything led so far, CR_STATE_UNKNOWN before the
- * first. False when something leads elsewhere, to CR_STATE_DEAD, or there is no room (*all is then
- * CR_STATE_FULL). */
-static bool follow(cr_matcher *m, uint32_t state, const byte_path *path, int i, uint32_t *all)
+typedef enum answer { NO, YES, NO_ROOM } answer;
+
+/* Whether all characters of path, from byte i on, lead to `wanted`. */
+static answer follow(cr_matcher *m, uint32_t state, const byte_path *path, int i, uint32_t wanted)
 {
-    if (i == path->n) {
-        bool same = *all == CR_STATE_UNKNOWN || *all == state;
-        *all = state;
-        return same;
-    }
+    if (state == CR_STATE_FULL)
+        return NO_ROOM;
+    if (i == path->n || state == CR_STATE_DEAD)
+        return state == wanted ? YES : NO;
     int last_class = -1;
     for (int byte = path->lo[i]; byte <= path->hi[i]; byte++) {
         if (m->a->class_of[byte] == last_class)
             continue;
         last_class = m->a->class_of[byte];
-        uint32_t next = cr_matcher_next(m, state, (uint8_t)byte);
-        if (next == CR_STATE_FULL)
-            *all = next;
-        if (next == CR_STATE_FULL || next == CR_STATE_DEAD || !follow(m, next, path, i + 1, all))
-            return false;
+        answer all = follow(m, cr_matcher_next(m, state, (uint8_t)byte), path, i + 1, wanted);
+        if (all != YES)
+            return all;
     }
-    return true;
+    return YES;
 }
 
-/* The state that every plain character leads to, CR_STATE_DEAD when there is none, or
- * CR_STATE_FULL. */
-static uint32_t after_any(cr_matcher *m, uint32_t state)
+/* Where most ASCII characters lead; CR_STATE_DEAD or CR_STATE_FULL instead. */
+static uint32_t main_successor(cr_matcher *m, uint32_t state)
 {
-    uint32_t all = CR_STATE_UNKNOWN;
-    for (size_t i = 0; i < CR_COUNT(plain_paths); i++) {
-        if (!follow(m, state, &plain_paths[i], 0, &all))
-            return all == CR_STATE_FULL ? all : CR_STATE_DEAD;
+    /* By majority vote: what more than half of the living bytes lead to is left; else one of them. */
+    uint32_t leader = CR_STATE_DEAD;
+    int lead = 0;
+    for (int byte = 0; byte < 128; byte++) {
+        uint32_t next = cr_matcher_next(m, state, (uint8_t)byte);
+        if (next == CR_STATE_FULL)
+            return next;
+        if (next == CR_STATE_DEAD)
+            continue;
+        if (lead == 0)
+            leader = next;
+        lead += next == leader ? 1 : -1;
     }
-    return all;
+    return leader;
+}
+
+/* Groups whose characters all lead to `wanted`. */
+static answer groups_to(cr_matcher *m, uint32_t state, uint32_t wanted, uint64_t *groups)
+{
+    uint64_t some = 0, others = 0;
+    for (int byte = 0; byte < 128; byte++) {
+        uint32_t next = cr_matcher_next(m, state, (uint8_t)byte);
+        if (next == CR_STATE_FULL)
+            return NO_ROOM;
+        *(next == wanted ? &some : &others) |= UINT64_C(1) << m->table->group_of[byte];
+    }
+    *groups = some & ~others;
+    answer all = YES;
+    for (size_t i = 0; i < CR_COUNT(unicode_paths) && all == YES; i++)
+        all = follow(m, state, &unicode_paths[i], 0, wanted);
+    if (all == YES)
+        *groups |= UINT64_C(1) << CR_GROUP_UNICODE;
+    return all == NO_ROOM ? NO_ROOM : YES;
+}
+
+/* Sets the state's groups; false when there is no room. */
+static bool find_groups(cr_matcher *m, uint32_t state)
+{
+    cr_state *s = &m->states[state];
+    if (s->after != CR_STATE_UNKNOWN)
+        return true;
+    uint32_t next = main_successor(m, state);
+    uint64_t groups = 0;
+    if (next == CR_STATE_FULL ||
+        (next != CR_STATE_DEAD && groups_to(m, state, next, &groups) == NO_ROOM))
+        return false;
+    s->after = next;
+    s->groups = groups;
+    return true;
 }
 
 /* Sets the state's run; false when there is no room. */
 static bool find_run(cr_matcher *m, uint32_t state)
 {
-    uint32_t chain[CR_PLAIN_MAX];
-    int n = 0;
-    uint32_t at = state;
+    uint32_t chain[CR_RUN_MAX], n = 0;
+    uint64_t groups = 0; /* of the state before */
     uint8_t run = 0;
-    /* Along the chain to a state whose run is known, to itself, or to its end. */
-    for (; n < CR_PLAIN_MAX; n++) {
-        if (m->states[at].run != CR_RUN_UNKNOWN) {
-            run = m->states[at].run;
-            break;
-        }
-        chain[n] = at;
-        uint32_t next = after_any(m, at);
-        if (next == CR_STATE_FULL)
+    bool is_cut = false;
+    /* Along the chain of states that have the groups of those before them. */
+    for (uint32_t at = state;; at = m->states[at].after) {
+        const cr_state *s = &m->states[at];
+        if (!find_groups(m, at))
             return false;
-        if (next == CR_STATE_DEAD) {
-            m->states[at].run = run = 0;
+        if ((groups & ~s->groups) != 0) {
+            uint64_t dead;
+            if (groups_to(m, at, CR_STATE_DEAD, &dead) == NO_ROOM)
+                return false;
+            is_cut = (groups & ~dead) == 0 && !s->escapes;
             break;
         }
-        if (next == at) {
-            m->states[at].run = run = CR_PLAIN_MAX;
+        if (s->run != CR_RUN_UNKNOWN) {
+            run = s->run;
+            is_cut = s->is_cut && !s->escapes;
             break;
         }
-        at = next;
+        if (n == CR_RUN_MAX) {
+            m->states[state].run = CR_RUN_MAX;
+            return true;
+        }
+        chain[n++] = at;
+        groups = s->groups;
+        if (groups == 0)
+            break;
+        if (s->after == at) {
+            run = CR_RUN_MAX;
+            break;
+        }
     }
-    if (n == CR_PLAIN_MAX) {
-        m->states[state].run = CR_PLAIN_MAX;
-        return true;
-    }
-    for (int i = n - 1; i >= 0; i--) {
-        run = (uint8_t)CR_MIN(run + 1, (int)CR_PLAIN_MAX);
-        m->states[chain[i]].run = run;
+    while (n-- > 0) {
+        cr_state *s = &m->states[chain[n]];
+        is_cut = is_cut && run < CR_RUN_MAX;
+        run = (uint8_t)(s->groups == 0 ? 0 : CR_MIN(run + 1, (int)CR_RUN_MAX));
+        s->run = run;
+        s->is_cut = is_cut;
+        is_cut = is_cut && !s->escapes;
     }
     return true;
 }
 
+static inline bool know_run(cr_matcher *m, uint32_t state)
+{
+    return m->states[state].run != CR_RUN_UNKNOWN || find_run(m, state);
+}
+
+/* The tokens that have characters of these groups only. */
+static const uint64_t *group_tokens(cr_matcher *m, const cr_token_runs *runs, uint64_t groups)
+{
+    cr_group_tokens *place = &m->group_tokens[0];
+    for (int i = 0; i < CR_N_GROUP_TOKENS; i++) {
+        cr_group_tokens *other = &m->group_tokens[i];
+        if (other->runs == runs && other->groups == groups) {
+            other->used = ++m->clock;
+            return other->bits;
+        }
+        if (place->runs && (!other->runs || other->used < place->used))
+            place = other;
+    }
+    *place = (cr_group_tokens){ runs, groups, ++m->clock, place->bits };
+    size_t n_words = m->table->n_words;
+    memset(place->bits, 0, n_words * sizeof *place->bits);
+    for (int g = 0; g < CR_N_GROUPS; g++) {
+        const uint64_t *has = (groups >> g & 1) == 0 ? runs->has[g] : NULL;
+        for (size_t i = 0; i < n_words && has; i++)
+            place->bits[i] |= has[i];
+    }
+    for (size_t i = 0; i < n_words; i++)
+        place->bits[i] = ~place->bits[i];
+    return place->bits;
+}
+
+/* Adds the tokens that are runs from this state on. */
+static void take_runs(cr_matcher *m, const cr_token_runs *runs, const cr_state *state,
+                      uint64_t *bits)
+{
+    const uint64_t *in_groups = group_tokens(m, runs, state->groups);
+    const uint64_t *upto = runs->upto[state->run];
+    for (size_t i = 0; i < m->table->n_words; i++)
+        bits[i] |= in_groups[i] & upto[i];
+}
+
+/* Characters along a path that has left the run. */
+enum { OFF = 0xff };
+
 /* ---- walking ----------------------------------------------------------------------------- */
 
-/* Whether each letter leads from the state back to it; false, too, when there is no room to say. */
-static bool loops_on_letters(cr_matcher *m, uint32_t state)
-{
-    cr_state *s = &m->states[state];
-    if (s->letters != CR_RUN_UNKNOWN)
-        return s->letters != 0;
-    bool loops = true;
-    for (int i = 0; i < 52 && loops; i++) {
-        uint8_t letter = (uint8_t)(i < 26 ? 'a' + i : 'A' + i - 26);
-        uint32_t next = cr_matcher_next(m, state, letter);
-        loops = next == state;
-        if (next == CR_STATE_FULL)
-            return false;
-    }
-    s->letters = loops ? 1 : 0;
-    return loops;
-}
+enum {
+    MIN_WHOLE = 8, /* nodes of a subtree that a look at its groups is worth while for */
+};
 
 typedef struct walk {
     uint64_t *bits;
     cr_mask *notes; /* where escapes are noted; NULL: the stacks are whole */
     bool too_many;  /* of them */
+    cr_mask *steps; /* where steps are noted; NULL: nowhere */
 } walk;
 
-/* Walks nodes[from, to), children of a node at which the state is m->path[depth of that node]; of
- * the plain tree, what has only tokens of at most `run` characters is left out. False when there is
+static void note_step(cr_matcher *m, size_t place, cr_walk_step step, cr_mask *mask)
+{
+    if (mask->n_steps < CR_MAX_STEPS) {
+        mask->steps[mask->n_steps] = step;
+        cr_bit_set(m->stepped, (uint32_t)place);
+    }
+    if (mask->n_steps <= CR_MAX_STEPS)
+        mask->n_steps++;
+}
+
+static void end_steps(cr_matcher *m, const cr_mask *mask)
+{
+    for (uint32_t i = 0; i < CR_MIN(mask->n_steps, (uint32_t)CR_MAX_STEPS); i++) {
+        const cr_walk_step *step = &mask->steps[i];
+        size_t place = (size_t)step->from * m->a->n_classes + m->a->class_of[step->byte];
+        m->stepped[place / 64] &= ~(UINT64_C(1) << (place % 64));
+    }
+}
+
+/* Walks what is below a node at which the state is m->path[depth of the node]. False when there is
  * no room for a state. */
-static bool walk_nodes(cr_matcher *m, uint32_t from, uint32_t to, uint32_t run, walk *w)
+static bool walk_below(cr_matcher *m, uint32_t base, walk *w)
 {
     const cr_token_table *t = m->table;
     const uint8_t *class_of = m->a->class_of;
     size_t n_classes = m->a->n_classes;
-    for (uint32_t i = from; i < to;) {
-        const cr_trie_node *node = &t->nodes[i];
-        if (run > 0 && (node->longest & ~CR_ALL_LETTERS) <= run) {
-            i += node->skip;
-            continue;
+    uint32_t depth = t->nodes[base].depth, end = base + t->nodes[base].skip;
+    const cr_state *first = &m->states[m->path[depth]];
+    m->chars[depth] = OFF;
+    if (base == 0 || base == t->after_blank) {
+        if (!know_run(m, m->path[depth]))
+            return false;
+        if (first->run > 0) {
+            take_runs(m, &t->runs[base == 0 ? 0 : 1], first, w->bits);
+            m->chars[depth] = 0;
         }
+    }
+    for (uint32_t i = base + 1; i < end;) {
+        const cr_trie_node *node = &t->nodes[i];
+        uint8_t chars = m->chars[node->depth - 1];
+        if (chars != OFF) {
+            if ((t->sets[node->set] & ~first->groups) == 0 &&
+                (chars + node->longest <= first->run || first->is_cut)) {
+                i += node->skip;
+                continue;
+            }
+            chars = (uint8_t)(chars + (cr_is_lead(node->byte) ? 1 : 0));
+            if ((first->groups >> t->group_of[node->byte] & 1) == 0 || chars > first->run)
+                chars = OFF;
+        }
+        m->chars[node->depth] = chars;
         uint32_t parent = m->path[node->depth - 1];
-        uint32_t state = m->next[parent * n_classes + class_of[node->byte]];
+        if (chars == OFF && node->skip >= MIN_WHOLE) {
+            const cr_state *s = &m->states[parent];
+            if (!know_run(m, parent))
+                return false;
+            if ((t->sets[node->set] & ~s->groups) == 0 && node->longest <= s->run) {
+                for (uint32_t behind = i + node->skip; i < behind; i++)
+                    cr_trie_take(t, t->nodes[i].token, w->bits);
+                continue;
+            }
+        }
+        size_t place = parent * n_classes + class_of[node->byte];
+        uint32_t state = m->next[place];
         if (CR_UNLIKELY(state == CR_STATE_UNKNOWN)) {
             state = cr_matcher_step(m, parent, node->byte);
             if (state == CR_STATE_FULL)
                 return false;
         }
+        if (w->steps && !cr_bit_get(m->stepped, (uint32_t)place))
+            note_step(m, place, (cr_walk_step){ parent, state, node->byte }, w->steps);
         if (state == CR_STATE_DEAD) {
             i += node->skip;
             continue;
         }
-        bool note = w->notes && m->states[state].escapes && node->skip > 1;
-        if ((node->longest & CR_ALL_LETTERS) != 0 && node->skip > 1 && !note &&
-            loops_on_letters(m, state)) {
-            for (uint32_t end = i + node->skip; i < end; i++)
-                cr_trie_take(t, t->nodes[i].token, w->bits);
-            continue;
-        }
         m->path[node->depth] = state;
         cr_trie_take(t, node->token, w->bits);
-        if (note && w->notes->n_escapes == CR_MAX_ESCAPES) {
-            w->too_many = true;
-            return true;
-        }
-        if (note)
+        if (w->notes && m->states[state].escapes && node->skip > 1) {
+            if (w->notes->n_escapes == CR_MAX_ESCAPES) {
+                w->too_many = true;
+                return true;
+            }
             w->notes->escapes[w->notes->n_escapes++] = i;
+        }
+        /* What begins with a blank has sets of its own. */
+        if (base == 0 && i == t->after_blank && chars == OFF) {
+            if (!walk_below(m, i, w))
+                return false;
+            if (w->too_many)
+                return true;
+            i += node->skip;
+            continue;
+        }
         i++;
     }
     return true;
@@ -199,18 +331,59 @@ static bool walk_nodes(cr_matcher *m, uint32_t from, uint32_t to, uint32_t run, 
 /* All tokens from a state. */
 static bool walk_all(cr_matcher *m, uint32_t state, walk *w)
 {
-    const cr_token_table *t = m->table;
     m->n_walks++;
-    if (!find_run(m, state))
-        return false;
-    uint32_t run = m->states[state].run;
-    if (run > 0) {
-        for (size_t i = 0; i < t->n_words; i++)
-            w->bits[i] |= t->plain[run][i];
-    }
     m->path[0] = state;
-    return (run == CR_PLAIN_MAX || walk_nodes(m, 1, t->others, run, w)) &&
-           (w->too_many || walk_nodes(m, t->others, t->n_nodes, 0, w));
+    bool room = walk_below(m, 0, w);
+    if (w->steps)
+        end_steps(m, w->steps);
+    return room;
+}
+
+/* ---- the same walk from another state ---------------------------------------------------- */
+
+/* Whether a walk goes on alike from both, as far as it depends on the states themselves. */
+static answer is_alike(cr_matcher *m, uint32_t a, uint32_t b)
+{
+    const cr_state *x = &m->states[a], *y = &m->states[b];
+    if (a == b)
+        return YES;
+    if (x->escapes != y->escapes)
+        return NO;
+    if (x->run == CR_RUN_UNKNOWN)
+        return YES;
+    if (!know_run(m, b))
+        return NO_ROOM;
+    return x->groups == y->groups && x->run == y->run && x->is_cut == y->is_cut ? YES : NO;
+}
+
+/* Whether the walk that made the mask takes the same steps from this state: each state on the way has
+ * one here that stands for it. Then the mask is the same, too. In a counted repetition most states
+ * are alike but for the number of rounds left, which no token sees. */
+static answer is_same_walk(cr_matcher *m, const cr_mask *mask, uint32_t state)
+{
+    if (++m->n_compared == 0) {
+        memset(m->image_at, 0, m->max_states * sizeof *m->image_at);
+        m->n_compared = 1;
+    }
+    answer alike = is_alike(m, mask->state, state);
+    m->image[mask->state] = state;
+    m->image_at[mask->state] = m->n_compared;
+    for (uint32_t i = 0; i < mask->n_steps && alike == YES; i++) {
+        const cr_walk_step *step = &mask->steps[i];
+        uint32_t to = cr_matcher_next(m, m->image[step->from], step->byte);
+        if (to == CR_STATE_FULL)
+            return NO_ROOM;
+        if (to == CR_STATE_DEAD || step->to == CR_STATE_DEAD) {
+            alike = to == step->to ? YES : NO;
+        } else if (m->image_at[step->to] == m->n_compared) {
+            alike = m->image[step->to] == to ? YES : NO;
+        } else {
+            m->image[step->to] = to;
+            m->image_at[step->to] = m->n_compared;
+            alike = is_alike(m, step->to, to);
+        }
+    }
+    return alike;
 }
 
 /* ---- cutting the shared part off --------------------------------------------------------- */
@@ -273,54 +446,89 @@ static uint32_t cut_state(cr_matcher *m, uint32_t state, uint32_t *shared)
 
 /* ---- keeping masks ----------------------------------------------------------------------- */
 
+static cr_mask *kept_mask(cr_matcher *m, uint32_t state, int kind)
+{
+    const cr_state *s = &m->states[state];
+    cr_mask *mask = &m->masks[s->mask[kind].place];
+    if (s->mask[kind].made == 0 || mask->made != s->mask[kind].made)
+        return NULL;
+    mask->used = ++m->clock;
+    return mask;
+}
+
+static void keep_mask(cr_matcher *m, uint32_t state, cr_mask *mask)
+{
+    mask->used = ++m->clock;
+    m->states[state].mask[mask->kind].place = (uint32_t)(mask - m->masks);
+    m->states[state].mask[mask->kind].made = mask->made;
+}
+
 /* Takes the place that was used longest ago. */
-static cr_mask *take_place(cr_matcher *m, uint32_t state, bool is_local)
+static cr_mask *take_place(cr_matcher *m, uint32_t state, int kind)
 {
     cr_mask *oldest = &m->masks[0];
-    for (uint32_t i = 0; i < m->n_masks && oldest->in_use; i++) {
-        if (!m->masks[i].in_use || m->masks[i].used < oldest->used)
+    for (uint32_t i = 0; i < m->n_masks && oldest->made != 0; i++) {
+        if (m->masks[i].made == 0 || m->masks[i].used < oldest->used)
             oldest = &m->masks[i];
     }
-    if (oldest->in_use) {
-        cr_state *owner = &m->states[oldest->state];
-        *(oldest->is_local ? &owner->local : &owner->mask) = CR_NO_MASK;
-    }
-    oldest->in_use = true;
+    m->n_made = CR_MAX(m->n_made + 1, 1u);
+    oldest->made = m->n_made;
     oldest->state = state;
-    oldest->is_local = is_local;
-    oldest->used = ++m->clock;
+    oldest->kind = kind;
     oldest->n_escapes = 0;
+    oldest->n_steps = 0;
     memset(oldest->bits, 0, m->table->n_words * sizeof *oldest->bits);
-    cr_state *owner = &m->states[state];
-    *(is_local ? &owner->local : &owner->mask) = (uint16_t)(oldest - m->masks);
+    keep_mask(m, state, oldest);
     return oldest;
 }
 
-static void drop(cr_matcher *m, cr_mask *mask)
+/* A mask of another state that has to be the same; NULL: none is known. *room is false when there
+ * was no room to compare. */
+static cr_mask *equal_mask(cr_matcher *m, uint32_t state, int kind, bool *room)
 {
-    mask->in_use = false;
-    cr_state *owner = &m->states[mask->state];
-    *(mask->is_local ? &owner->local : &owner->mask) = CR_NO_MASK;
+    enum { MAX_TRIES = 64 };
+    *room = know_run(m, state);
+    const cr_state *s = &m->states[state];
+    int tries = 0;
+    for (uint32_t i = 0; i < m->n_masks && *room && tries < MAX_TRIES; i++) {
+        cr_mask *mask = &m->masks[i];
+        const cr_state *other = &m->states[mask->state];
+        if (mask->made == 0 || mask->kind != kind || mask->n_steps > CR_MAX_STEPS ||
+            other->may_end != s->may_end || other->groups != s->groups || other->run != s->run)
+            continue;
+        tries++;
+        answer same = is_same_walk(m, mask, state);
+        *room = same != NO_ROOM;
+        if (same != YES)
+            continue;
+        keep_mask(m, state, mask);
+        return mask;
+    }
+    return NULL;
 }
 
 typedef enum outcome { DONE, FULL, TOO_MANY } outcome;
 
-/* The mask of a state whose stacks are cut, with the places where it escapes. */
-static outcome local_mask(cr_matcher *m, uint32_t state, cr_mask **out)
+/* A mask from one walk: local, the stacks are cut, with the places where it escapes; else all of it. */
+static outcome walked_mask(cr_matcher *m, uint32_t state, int kind, cr_mask **out)
 {
-    if (m->states[state].local != CR_NO_MASK) {
-        *out = &m->masks[m->states[state].local];
-        (*out)->used = ++m->clock;
-        return DONE;
-    }
-    cr_mask *mask = take_place(m, state, true);
-    walk w = { .bits = mask->bits, .notes = mask };
-    bool room = walk_all(m, state, &w);
+    bool room = true;
+    *out = kind == CR_MASK_LOCAL ? kept_mask(m, state, kind) : NULL;
+    if (!*out)
+        *out = equal_mask(m, state, kind, &room);
+    if (*out || !room)
+        return *out ? DONE : FULL;
+    cr_mask *mask = take_place(m, state, kind);
+    walk w = { .bits = mask->bits, .notes = kind == CR_MASK_LOCAL ? mask : NULL, .steps = mask };
+    room = walk_all(m, state, &w);
+    /* Tokens that are named depend on more than steps. */
+    if (kind == CR_MASK_FULL && m->a->has_tokens)
+        mask->n_steps = CR_MAX_STEPS + 1;
     if (room && !w.too_many) {
         *out = mask;
         return DONE;
     }
-    drop(m, mask);
+    mask->made = 0;
     return room ? TOO_MANY : FULL;
 }
 
@@ -338,7 +546,7 @@ static bool add_beyond(cr_matcher *m, const cr_mask *local, uint32_t shared, uin
         uint32_t at = local->escapes[i];
         const cr_trie_node *node = &m->table->nodes[at];
         m->path[node->depth] = state;
-        if (!walk_nodes(m, at + 1, at + node->skip, 0, &w))
+        if (!walk_below(m, at, &w))
             return false;
     }
     return true;
@@ -365,13 +573,20 @@ static void add_references(const cr_matcher *m, const cr_state *state, uint64_t 
     }
 }
 
+/* What a walk does not know: tokens that the grammar names, and the end. */
+static void finish_mask(cr_matcher *m, uint32_t state, cr_mask *mask)
+{
+    if (m->a->has_tokens)
+        add_references(m, &m->states[state], mask->bits);
+    for (size_t i = 0; i < m->table->n_ends && m->states[state].may_end; i++)
+        cr_bit_set(mask->bits, (uint32_t)m->table->ends[i]);
+}
+
 static outcome full_mask(cr_matcher *m, uint32_t state, cr_mask **out)
 {
-    if (m->states[state].mask != CR_NO_MASK) {
-        *out = &m->masks[m->states[state].mask];
-        (*out)->used = ++m->clock;
+    *out = kept_mask(m, state, CR_MASK_FULL);
+    if (*out)
         return DONE;
-    }
     m->n_computed++;
     uint32_t shared = CR_STACK_END, cut = CR_STATE_DEAD;
     if (m->states[state].n > 0)
@@ -379,25 +594,23 @@ static outcome full_mask(cr_matcher *m, uint32_t state, cr_mask **out)
     if (cut == CR_STATE_FULL && m->too_wide)
         return FULL;
     cr_mask *local = NULL;
-    if (cut != CR_STATE_DEAD && cut != CR_STATE_FULL && local_mask(m, cut, &local) == FULL)
+    if (cut != CR_STATE_DEAD && cut != CR_STATE_FULL &&
+        walked_mask(m, cut, CR_MASK_LOCAL, &local) == FULL)
         return FULL;
-    cr_mask *mask = take_place(m, state, false);
-    bool room;
-    if (local) {
-        memcpy(mask->bits, local->bits, m->table->n_words * sizeof *mask->bits);
-        room = add_beyond(m, local, shared, mask->bits);
-    } else {
-        walk w = { .bits = mask->bits };
-        room = walk_all(m, state, &w);
+    if (!local) {
+        outcome made = walked_mask(m, state, CR_MASK_FULL, out);
+        if (made == DONE)
+            finish_mask(m, state, *out);
+        return made;
     }
-    if (!room) {
-        drop(m, mask);
+    cr_mask *mask = take_place(m, state, CR_MASK_FULL);
+    memcpy(mask->bits, local->bits, m->table->n_words * sizeof *mask->bits);
+    mask->n_steps = CR_MAX_STEPS + 1;
+    if (!add_beyond(m, local, shared, mask->bits)) {
+        mask->made = 0;
         return FULL;
     }
-    if (m->a->has_tokens)
-        add_references(m, &m->states[state], mask->bits);
-    for (size_t i = 0; i < m->table->n_ends && m->states[state].may_end; i++)
-        cr_bit_set(mask->bits, (uint32_t)m->table->ends[i]);
+    finish_mask(m, state, mask);
     *out = mask;
     return DONE;
 }
@@ -416,7 +629,7 @@ static bool start_mask(cr_matcher *m, const cr_mask *mask)
             continue;
         m->path[1] = m->state;
         walk w = { .bits = bits };
-        if (!walk_nodes(m, i + 1, i + t->nodes[i].skip, 0, &w))
+        if (!walk_below(m, i, &w))
             return false;
         /* Tokens that keep their blank were taken for ones that lose it. */
         for (size_t word = 0; word < t->n_words; word++)

@@ -23,6 +23,11 @@ static void *carve(char *base, size_t *used, size_t count, size_t size)
     return part;
 }
 
+static size_t step_words(const cr_matcher *m)
+{
+    return (size_t)m->max_states * m->a->n_classes / 64 + 1;
+}
+
 /* Called twice: with base NULL it only measures. */
 static size_t lay_out(cr_matcher *m, char *base)
 {
@@ -43,12 +48,20 @@ static size_t lay_out(cr_matcher *m, char *base)
         return used;
     m->masks = carve(base, &used, m->n_masks, sizeof *m->masks);
     m->path = carve(base, &used, m->table->max_depth + 1, sizeof *m->path);
+    m->chars = carve(base, &used, m->table->max_depth + 1, sizeof *m->chars);
+    for (int i = 0; i < CR_N_GROUP_TOKENS; i++)
+        m->group_tokens[i].bits = carve(base, &used, m->table->n_words, sizeof(uint64_t));
+    m->stepped = carve(base, &used, step_words(m), sizeof *m->stepped);
+    m->image = carve(base, &used, m->max_states, sizeof *m->image);
+    m->image_at = carve(base, &used, m->max_states, sizeof *m->image_at);
     m->start = carve(base, &used, m->table->n_words, sizeof *m->start);
     for (uint32_t i = 0; i < m->n_masks; i++) {
         uint64_t *bits = carve(base, &used, m->table->n_words, sizeof *bits);
         uint32_t *escapes = carve(base, &used, CR_MAX_ESCAPES, sizeof *escapes);
+        cr_walk_step *steps = carve(base, &used, CR_MAX_STEPS, sizeof *steps);
         if (base) {
             m->masks[i].bits = bits;
+            m->masks[i].steps = steps;
             m->masks[i].escapes = escapes;
         }
     }
@@ -59,7 +72,7 @@ static size_t lay_out(cr_matcher *m, char *base)
 static void clear(cr_matcher *m)
 {
     memset(m->state_slots, 0, m->n_state_slots * sizeof *m->state_slots);
-    m->states[CR_STATE_DEAD] = (cr_state){ .mask = CR_NO_MASK, .local = CR_NO_MASK };
+    m->states[CR_STATE_DEAD] = (cr_state){ 0 };
     for (uint32_t i = 0; i < m->a->n_classes; i++)
         m->next[i] = CR_STATE_DEAD;
     m->n_states = 1;
@@ -93,8 +106,11 @@ cera_status cr_matcher_new(const cr_automaton *automaton, const cr_token_table *
     *m = first;
     lay_out(m, (char *)m);
     memset(m->seen_at, 0, N_SEEN * sizeof *m->seen_at);
-    for (uint32_t i = 0; i < m->n_masks; i++)
-        m->masks[i].in_use = false;
+    if (table) {
+        cr_mask_forget(m);
+        memset(m->stepped, 0, step_words(m) * sizeof *m->stepped);
+        memset(m->image_at, 0, m->max_states * sizeof *m->image_at);
+    }
     cera_status status = cr_matcher_reset(m, err);
     if (status == CERA_OK)
         *out = m;
@@ -210,9 +226,7 @@ static uint32_t intern(cr_matcher *m, const cr_reader *readers, uint32_t n, bool
         .may_end = may_end,
         .escapes = escapes,
         .run = CR_RUN_UNKNOWN,
-        .letters = CR_RUN_UNKNOWN,
-        .mask = CR_NO_MASK,
-        .local = CR_NO_MASK,
+        .after = CR_STATE_UNKNOWN,
     };
     m->n_readers += n;
     m->state_slots[slot] = id + 1;

@@ -24,28 +24,54 @@ enum { CR_STATE_DEAD = 0 };
 #define CR_STATE_FULL (UINT32_MAX - 1)
 
 enum { CR_RUN_UNKNOWN = 0xff };
-#define CR_NO_MASK UINT16_MAX
+enum { CR_MASK_FULL, CR_MASK_LOCAL };
 
 typedef struct cr_state {
     uint32_t first, n; /* readers[first, first + n), sorted */
     bool may_end;      /* a reader has come to the end */
     bool escapes;      /* a reader has come to the end of what is known */
-    uint8_t run;       /* how many plain characters all lead on alike; CR_RUN_UNKNOWN */
-    uint8_t letters;   /* whether each letter leads back here; CR_RUN_UNKNOWN */
-    uint16_t mask;     /* in masks[], CR_NO_MASK */
-    uint16_t local;    /* the same for the mask without what lies beyond an open stack */
+    uint8_t run;       /* how many characters of `groups` may follow here; CR_RUN_UNKNOWN */
+    bool is_cut;       /* and more than that may not */
+    /* Its masks: with all of the stack, and without what lies beyond an open one. */
+    struct {
+        uint32_t place; /* in masks[] */
+        uint32_t made;  /* when: the place may have another by now; 0: none */
+    } mask[2];
+    uint32_t after;  /* where most characters lead; CR_STATE_UNKNOWN */
+    uint64_t groups; /* of bytes, whose characters all lead there */
 } cr_state;
+
+/* A step of a walk. */
+typedef struct cr_walk_step {
+    uint32_t from, to;
+    uint8_t byte;
+} cr_walk_step;
+
+/* How many different steps of a walk are kept. */
+enum { CR_MAX_STEPS = 1024 };
 
 /* A kept mask. */
 typedef struct cr_mask {
-    uint32_t state;
-    bool is_local;
-    bool in_use;
-    uint64_t used;     /* when */
-    uint64_t *bits;    /* [n_words] */
-    uint32_t *escapes; /* [n_escapes] nodes of the tree where the known part of the stack ended */
+    uint32_t state;      /* that it was made for */
+    int kind;            /* CR_MASK_... */
+    uint32_t made;       /* a number that no other mask has; 0: none is kept here */
+    uint64_t used;       /* when */
+    uint64_t *bits;      /* [n_words] */
+    cr_walk_step *steps; /* [n_steps] of the walk that made it, in the order of their first use */
+    uint32_t n_steps;    /* above CR_MAX_STEPS: more than are kept */
+    uint32_t *escapes;   /* [n_escapes] nodes of the tree where the known part of the stack ended */
     uint32_t n_escapes;
 } cr_mask;
+
+/* Tokens that have characters of some groups only. */
+typedef struct cr_group_tokens {
+    const cr_token_runs *runs; /* of the table; NULL: not in use */
+    uint64_t groups;
+    uint64_t used;  /* when */
+    uint64_t *bits; /* [n_words] */
+} cr_group_tokens;
+
+enum { CR_N_GROUP_TOKENS = 16 };
 
 enum { CR_MAX_READERS = 4096, CR_MAX_ESCAPES = 4096 };
 
@@ -81,9 +107,15 @@ struct cr_matcher {
     uint32_t turn;
 
     cr_mask *masks; /* [n_masks] */
-    uint32_t n_masks;
+    uint32_t n_masks, n_made;
     uint64_t clock;
+    uint64_t *stepped;  /* [max_states * n_classes / 64 + 1] steps that are in the walk's list */
+    uint32_t *image;    /* [max_states] the state that stands for another, */
+    uint32_t *image_at; /* [max_states] in this comparison */
+    uint32_t n_compared;
+    cr_group_tokens group_tokens[CR_N_GROUP_TOKENS];
     uint32_t *path;  /* [max_depth + 1] states along a branch of the tree */
+    uint8_t *chars;  /* [max_depth + 1] characters of the run along it */
     uint64_t *start; /* [n_words] the mask of a text's start, for vocabularies with blanks */
     size_t n_flushes, n_walks, n_computed;
 };

@@ -1,25 +1,44 @@
-/* Sorts the tokens by their bytes and lays the trees out. */
+/* Sorts the tokens by their bytes and lays the tree out. */
 #include "grammar/token_table.h"
+
+#include <assert.h>
+
+/* Classes of characters in grammars are mostly made of these; marks have a group each. */
+static void find_groups(uint8_t group_of[256])
+{
+    static const struct {
+        uint8_t lo, hi;
+    } shared[] = {
+        { 'a', 'f' }, { 'g', 'z' }, { 'A', 'F' }, { 'G', 'Z' }, { '1', '9' }, { 11, 31 }
+    };
+    int n = 0;
+    for (int byte = 0; byte < 128; byte++) {
+        bool goes_on = false;
+        for (size_t i = 0; i < CR_COUNT(shared); i++)
+            goes_on = goes_on || (byte > shared[i].lo && byte <= shared[i].hi);
+        n += goes_on || (byte > 0 && byte < '\t') ? 0 : 1;
+        group_of[byte] = (uint8_t)(n - 1);
+    }
+    assert(n <= CR_GROUP_UNICODE);
+    memset(group_of + 128, CR_GROUP_UNICODE, 128);
+}
 
 typedef struct entry {
     uint64_t key; /* the first 8 bytes, big endian, 0 behind the end */
     uint32_t id;
-    uint32_t n_chars; /* of a plain token, else 0 */
+    bool is_whole; /* characters */
 } entry;
 
-/* Characters of a plain token, 0 for another one. */
-static uint32_t count_plain(cr_str piece)
+/* Whether the bytes are whole characters. */
+static bool is_whole(cr_str piece)
 {
-    uint32_t n = 0;
-    for (size_t at = 0; at < piece.size; n++) {
+    for (size_t at = 0, length; at < piece.size; at += length) {
         uint32_t code;
-        size_t length = cr_utf8_decode(piece.data + at, piece.size - at, &code);
-        if (length == 0 || code < 0x20 || code == '"' || code == '\\' || code == 0x7f ||
-            n == CR_PLAIN_MAX)
-            return 0;
-        at += length;
+        length = cr_utf8_decode(piece.data + at, piece.size - at, &code);
+        if (length == 0)
+            return false;
     }
-    return n;
+    return true;
 }
 
 static uint64_t first_bytes(cr_str piece)
@@ -32,8 +51,8 @@ static uint64_t first_bytes(cr_str piece)
 
 static int compare(const cr_vocab *vocab, const entry *a, const entry *b)
 {
-    if ((a->n_chars != 0) != (b->n_chars != 0))
-        return a->n_chars != 0 ? -1 : 1;
+    if (a->is_whole != b->is_whole)
+        return a->is_whole ? -1 : 1;
     if (a->key != b->key)
         return a->key < b->key ? -1 : 1;
     cr_str x = cr_vocab_piece(vocab, (int32_t)a->id), y = cr_vocab_piece(vocab, (int32_t)b->id);
@@ -68,82 +87,150 @@ static size_t common_prefix(cr_str a, cr_str b)
     return n;
 }
 
-/* Nodes that the token adds to those that share a prefix with it; all of them at the start of a
- * tree. */
+/* Nodes that the token shares with the one before it; none at the start of a tree. */
 static size_t n_shared(const cr_token_table *t, const entry *sorted, size_t i)
 {
-    if (i == 0 || (sorted[i - 1].n_chars != 0) != (sorted[i].n_chars != 0))
+    return i == 0 || sorted[i - 1].is_whole != sorted[i].is_whole
+               ? 0
+               : common_prefix(cr_vocab_piece(t->vocab, (int32_t)sorted[i - 1].id),
+                               cr_vocab_piece(t->vocab, (int32_t)sorted[i].id));
+}
+
+enum { MAX_SETS = 1 << 15, N_SLOTS = 2 * MAX_SETS };
+
+/* A node that may get more children. */
+typedef struct open_node {
+    uint32_t node;
+    uint32_t longest;
+    uint64_t set;
+} open_node;
+
+typedef struct layout {
+    cr_token_table *t;
+    uint16_t slots[N_SLOTS]; /* sets by their hash: number + 1 */
+    open_node path[];        /* [max_depth + 1] the open node at each depth, from the root's */
+} layout;
+
+/* The number of a set; that of the set of everything when there are too many. */
+static uint16_t find_set(layout *l, uint64_t set)
+{
+    cr_token_table *t = l->t;
+    uint32_t slot = (uint32_t)(set * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (N_SLOTS - 1);
+    for (; l->slots[slot] != 0; slot = (slot + 1) & (N_SLOTS - 1)) {
+        if (t->sets[l->slots[slot] - 1] == set)
+            return (uint16_t)(l->slots[slot] - 1);
+    }
+    if (t->n_sets == MAX_SETS)
         return 0;
-    return common_prefix(cr_vocab_piece(t->vocab, (int32_t)sorted[i - 1].id),
-                         cr_vocab_piece(t->vocab, (int32_t)sorted[i].id));
+    t->sets[t->n_sets] = set;
+    l->slots[slot] = (uint16_t)(t->n_sets + 1);
+    return (uint16_t)t->n_sets++;
 }
 
-static bool is_letter(uint8_t byte)
-{
-    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
-}
-
-/* What a parent knows from its child: the longest token, and whether all bytes are letters. */
-static uint8_t join(uint8_t parent, uint8_t child)
-{
-    uint8_t longest = CR_MAX(parent & ~CR_ALL_LETTERS & 0xff, child & ~CR_ALL_LETTERS & 0xff);
-    return (uint8_t)(longest | (parent & child & CR_ALL_LETTERS));
-}
-
-/* Closes the open nodes deeper than `depth`: path[d] is the open node at depth d. */
-static void close_nodes(cr_token_table *t, uint32_t *path, size_t from, size_t depth)
+/* Closes the open nodes deeper than `depth`. */
+static void close_nodes(layout *l, size_t from, size_t depth)
 {
     for (size_t d = from; d > depth; d--) {
-        cr_trie_node *node = &t->nodes[path[d]];
-        node->skip = t->n_nodes - path[d];
-        if (d > 1) {
-            cr_trie_node *parent = &t->nodes[path[d - 1]];
-            parent->longest = join(parent->longest, node->longest);
-        }
+        open_node *open = &l->path[d];
+        cr_trie_node *node = &l->t->nodes[open->node];
+        open->set |= UINT64_C(1) << l->t->group_of[node->byte];
+        open->longest += cr_is_lead(node->byte) ? 1 : 0;
+        node->skip = l->t->n_nodes - open->node;
+        node->set = find_set(l, open->set);
+        node->longest = (uint8_t)CR_MIN(open->longest, 255u);
+        l->path[d - 1].set |= open->set;
+        l->path[d - 1].longest = CR_MAX(l->path[d - 1].longest, open->longest);
     }
 }
 
-static void add_token(cr_token_table *t, uint32_t *path, const entry *e, size_t shared)
+static void add_token(layout *l, uint32_t id, size_t shared)
 {
-    cr_str piece = cr_vocab_piece(t->vocab, (int32_t)e->id);
+    cr_token_table *t = l->t;
+    cr_str piece = cr_vocab_piece(t->vocab, (int32_t)id);
     for (size_t d = shared + 1; d <= piece.size; d++) {
-        path[d] = t->n_nodes;
-        uint8_t byte = (uint8_t)piece.data[d - 1];
+        l->path[d] = (open_node){ .node = t->n_nodes };
         t->nodes[t->n_nodes++] = (cr_trie_node){ .token = CR_NO_TOKEN,
                                                  .depth = (uint16_t)d,
-                                                 .byte = byte,
-                                                 .longest = is_letter(byte) ? CR_ALL_LETTERS : 0 };
+                                                 .byte = (uint8_t)piece.data[d - 1] };
     }
-    cr_trie_node *last = &t->nodes[path[piece.size]];
+    cr_trie_node *last = &t->nodes[l->path[piece.size].node];
     if (last->token != CR_NO_TOKEN) {
-        t->twins[e->id] = last->token;
-        last->token = e->id | CR_HAS_TWIN;
+        t->twins[id] = last->token;
+        last->token = id | CR_HAS_TWIN;
     } else {
-        last->token = e->id;
+        last->token = id;
     }
-    last->longest = join(last->longest, (uint8_t)(CR_ALL_LETTERS | e->n_chars));
-    cr_bit_set(t->text, e->id);
-    for (uint32_t n = CR_MAX(e->n_chars, 1u); e->n_chars > 0 && n <= CR_PLAIN_MAX; n++)
-        cr_bit_set(t->plain[n], e->id);
+    cr_bit_set(t->text, id);
+    if (!is_whole(piece))
+        l->path[piece.size].set |= UINT64_C(1) << CR_GROUP_PART;
 }
 
-static void lay_out(cr_token_table *t, const entry *sorted, size_t n, uint32_t *path)
+static void lay_out(layout *l, const entry *sorted, size_t n)
 {
+    cr_token_table *t = l->t;
+    memset(l->slots, 0, sizeof l->slots);
+    l->path[0] = (open_node){ 0 };
     t->nodes[0] = (cr_trie_node){ .token = CR_NO_TOKEN };
     t->n_nodes = 1;
-    t->others = 0;
+    t->sets[0] = UINT64_MAX;
+    t->n_sets = 1;
     size_t depth = 0;
     for (size_t i = 0; i < n; i++) {
         size_t shared = n_shared(t, sorted, i);
-        close_nodes(t, path, depth, shared);
-        if (t->others == 0 && sorted[i].n_chars == 0)
-            t->others = t->n_nodes;
-        add_token(t, path, &sorted[i], shared);
+        close_nodes(l, depth, shared);
+        add_token(l, sorted[i].id, shared);
         depth = cr_vocab_piece(t->vocab, (int32_t)sorted[i].id).size;
     }
-    close_nodes(t, path, depth, 0);
-    if (t->others == 0)
-        t->others = t->n_nodes;
+    close_nodes(l, depth, 0);
+    t->nodes[0].skip = t->n_nodes;
+}
+
+/* ---- what tokens are made of ------------------------------------------------------------- */
+
+static bool add_runs(cr_token_table *t, cr_token_runs *runs, uint32_t id, cr_str piece)
+{
+    if (!is_whole(piece))
+        return true;
+    size_t n_chars = 0;
+    for (size_t i = 0; i < piece.size; i++) {
+        uint8_t byte = (uint8_t)piece.data[i];
+        uint64_t **has = &runs->has[t->group_of[byte]];
+        if (!*has)
+            *has = cr_arena_array(&t->arena, t->n_words, sizeof **has);
+        if (!*has)
+            return false;
+        cr_bit_set(*has, id);
+        n_chars += cr_is_lead(byte) ? 1 : 0;
+    }
+    for (size_t n = CR_MAX(n_chars, (size_t)1); n <= CR_RUN_MAX && piece.size > 0; n++)
+        cr_bit_set(runs->upto[n], id);
+    return true;
+}
+
+static bool find_runs(cr_token_table *t)
+{
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t n = 1; n <= CR_RUN_MAX; n++) {
+            t->runs[i].upto[n] = cr_arena_array(&t->arena, t->n_words, sizeof(uint64_t));
+            if (!t->runs[i].upto[n])
+                return false;
+        }
+    }
+    for (uint32_t id = 0; id < t->n_tokens; id++) {
+        if (!cr_bit_get(t->text, id))
+            continue;
+        cr_str piece = cr_vocab_piece(t->vocab, (int32_t)id);
+        if (!add_runs(t, &t->runs[0], id, piece))
+            return false;
+        if (piece.size > 0 && piece.data[0] == ' ' &&
+            !add_runs(t, &t->runs[1], id, (cr_str){ piece.data + 1, piece.size - 1 }))
+            return false;
+    }
+    uint32_t i = 1;
+    while (i < t->n_nodes && t->nodes[i].byte != ' ')
+        i += t->nodes[i].skip;
+    t->after_blank = i < t->n_nodes ? i : 0;
+    return true;
 }
 
 /* Tokens that are shorter where a text begins. */
@@ -172,7 +259,7 @@ static cera_status build(cr_token_table *t, entry *entries, entry *spare, cera_e
         if (cr_vocab_is_end(t->vocab, id) || !cr_vocab_is_text(t->vocab, id) ||
             piece.size > MAX_PIECE)
             continue;
-        entries[n++] = (entry){ first_bytes(piece), (uint32_t)i, count_plain(piece) };
+        entries[n++] = (entry){ first_bytes(piece), (uint32_t)i, is_whole(piece) };
         max_depth = CR_MAX(max_depth, piece.size);
     }
     const entry *sorted = sort(t->vocab, entries, spare, n);
@@ -180,13 +267,20 @@ static cera_status build(cr_token_table *t, entry *entries, entry *spare, cera_e
     for (size_t i = 0; i < n; i++)
         n_nodes += cr_vocab_piece(t->vocab, (int32_t)sorted[i].id).size - n_shared(t, sorted, i);
     t->nodes = cr_arena_array(&t->arena, n_nodes, sizeof *t->nodes);
-    uint32_t *path = cr_arena_array(&t->arena, max_depth + 1, sizeof *path);
-    if (!t->nodes || !path || n_nodes > UINT32_MAX / 2)
+    t->sets = cr_arena_array(&t->arena, MAX_SETS, sizeof *t->sets);
+    size_t size = sizeof(layout) + (max_depth + 1) * sizeof(open_node);
+    layout *l = cr_alloc(t->host, CR_MEM_SCRATCH, size);
+    if (!t->nodes || !t->sets || !l || n_nodes > UINT32_MAX / 2) {
+        cr_free(t->host, CR_MEM_SCRATCH, l, size);
         return cr_fail_nomem(err, n_nodes * sizeof *t->nodes, "a grammar's view of the vocabulary");
+    }
     t->max_depth = (uint32_t)max_depth;
-    lay_out(t, sorted, n, path);
+    l->t = t;
+    lay_out(l, sorted, n);
+    cr_free(t->host, CR_MEM_SCRATCH, l, size);
     find_blanks(t);
-    return CERA_OK;
+    return find_runs(t) ? CERA_OK
+                        : cr_fail_nomem(err, t->n_words * 8, "a grammar's view of the vocabulary");
 }
 
 cera_status cr_token_table_new(const cr_vocab *vocab, cr_host *host, cr_token_table **out,
@@ -208,10 +302,7 @@ cera_status cr_token_table_new(const cr_vocab *vocab, cr_host *host, cr_token_ta
     t->text = cr_arena_array(&t->arena, t->n_words, sizeof *t->text);
     t->blank = cr_arena_array(&t->arena, t->n_words, sizeof *t->blank);
     bool good = t->twins && t->ends && t->text && t->blank;
-    for (size_t n = 0; n <= CR_PLAIN_MAX; n++) {
-        t->plain[n] = cr_arena_array(&t->arena, t->n_words, sizeof *t->plain[n]);
-        good = good && t->plain[n];
-    }
+    find_groups(t->group_of);
     size_t size = t->n_tokens * sizeof(entry);
     entry *entries = cr_alloc(host, CR_MEM_SCRATCH, size);
     entry *spare = cr_alloc(host, CR_MEM_SCRATCH, size);

@@ -1,30 +1,43 @@
 /* A vocabulary as masks need it: its tokens in a tree of bytes, so that what tokens begin with is
  * looked at once for all of them.
  *
- *     nodes   0 root | tree of plain tokens | tree of the others
+ *     nodes   0 root | tree of tokens that are whole characters | tree of the others
  *             in preorder: the first child follows its parent, and `skip` leads behind the subtree
- *
- * Plain tokens are whole characters that a JSON string has as they are (no quote, backslash, control
- * character or DEL), at most CR_PLAIN_MAX of them. Most tokens are plain, and most of what is
- * generated under a grammar are strings, where all plain tokens go: a set of bits. */
+ *     sets    what the characters of a subtree are, by groups: a letter, a digit, each mark, ...;
+ *             where a grammar goes on alike with all groups of a subtree, it is taken as a whole */
 #ifndef CR_TOKEN_TABLE_H
 #define CR_TOKEN_TABLE_H
 
 #include "token/vocab.h"
 
-enum { CR_PLAIN_MAX = 16 };
 #define CR_NO_TOKEN UINT32_MAX
 #define CR_HAS_TWIN 0x80000000u
-#define CR_ALL_LETTERS 0x80u
+
+/* Groups of bytes, which are bits of a set. Those of ASCII are in token_table.c. */
+enum {
+    CR_GROUP_UNICODE = 62, /* a byte of a character outside ASCII */
+    CR_GROUP_PART = 63,    /* of no byte: here or below ends a token that is not whole characters */
+};
+
+enum { CR_N_GROUPS = 64 };
+
+/* A run of more characters than this is taken for one of this length. */
+enum { CR_RUN_MAX = 16 };
+
+/* Tokens by what they are made of: as they are, or only those that begin with a blank, by what is
+ * behind it. All of [n_words]. */
+typedef struct cr_token_runs {
+    uint64_t *has[CR_N_GROUPS];     /* a character of the group; NULL: none has */
+    uint64_t *upto[CR_RUN_MAX + 1]; /* 1 to so many characters, all of them whole */
+} cr_token_runs;
 
 typedef struct cr_trie_node {
-    uint32_t skip;  /* nodes in the subtree, this one too */
-    uint32_t token; /* the one that ends here, CR_NO_TOKEN; with CR_HAS_TWIN: see twins */
-    uint16_t depth; /* bytes from the root */
+    uint32_t skip;   /* nodes in the subtree, this one too */
+    uint32_t token;  /* the one that ends here, CR_NO_TOKEN; with CR_HAS_TWIN: see twins */
+    uint16_t depth;  /* bytes from the root */
+    uint16_t set;    /* in sets[]: the groups of the bytes here and below */
+    uint8_t longest; /* characters that begin here and below, of the longest token; 255: or more */
     uint8_t byte;
-    /* Characters of the longest token below or here, in the plain tree; with CR_ALL_LETTERS where all
-     * bytes below and here are ASCII letters. */
-    uint8_t longest;
 } cr_trie_node;
 
 typedef struct cr_token_table {
@@ -33,12 +46,16 @@ typedef struct cr_token_table {
     const cr_vocab *vocab;
     size_t n_tokens, n_words; /* 64-bit words of a set of tokens */
     cr_trie_node *nodes;
-    uint32_t n_nodes, others; /* nodes[1, others) are the plain tree, the rest is the other one */
+    uint32_t n_nodes;
     uint32_t max_depth;
-    uint32_t *twins;                   /* [n_tokens] the next token with the same bytes, or none */
-    uint64_t *text;                    /* [n_words] tokens in the trees */
-    uint64_t *plain[CR_PLAIN_MAX + 1]; /* [n_words] plain tokens of at most so many characters */
-    int32_t *ends;                     /* [n_ends] tokens that end a generation */
+    uint8_t group_of[256];
+    uint64_t *sets; /* [n_sets], the first one with every group */
+    uint32_t n_sets;
+    uint32_t *twins;       /* [n_tokens] the next token with the same bytes, or none */
+    uint64_t *text;        /* [n_words] tokens in the tree */
+    cr_token_runs runs[2]; /* as they are, behind a blank */
+    uint32_t after_blank;  /* the node of a blank, 0: none */
+    int32_t *ends;         /* [n_ends] tokens that end a generation */
     size_t n_ends;
     /* A blank before a text is part of its first token and not of the text (SentencePiece): those
      * tokens; NULL where the vocabulary has none. */
@@ -62,6 +79,12 @@ static inline void cr_bit_set(uint64_t *bits, uint32_t i)
 static inline bool cr_bit_get(const uint64_t *bits, uint32_t i)
 {
     return (bits[i / 64] >> (i % 64) & 1) != 0;
+}
+
+/* Whether a byte begins a character. */
+static inline bool cr_is_lead(uint8_t byte)
+{
+    return (byte & 0xc0) != 0x80;
 }
 
 /* Adds the token of a node, and its twins. */
