@@ -74,6 +74,9 @@ for_aarch64=(aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu qemu-aarch64 qemu-user
 # shellcheck disable=SC2034
 for_riscv64=(riscv64-linux-gnu-gcc gcc-riscv64-linux-gnu
     file:/usr/riscv64-linux-gnu/include/stdio.h libc6-dev-riscv64-cross)
+# shellcheck disable=SC2034
+for_wasm=(clang clang llvm-ar llvm wasm-ld lld file:/usr/include/wasm32-wasi/stdio.h wasi-libc
+    "glob:/usr/lib/llvm-*/lib/clang/*/lib/wasi/libclang_rt.*" libclang-rt-dev-wasm32 node nodejs)
 
 # A build folder that was configured somewhere else (a copied or moved tree) starts anew.
 drop_foreign() {

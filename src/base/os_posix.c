@@ -2,7 +2,8 @@
  * calls the operating system.
  *
  * Linux has futexes and affinity masks; elsewhere a small table of condition variables and the
- * number of processors stand in for them. */
+ * number of processors stand in for them. WASI has files and a clock: threads do not start there, and
+ * files are read instead of mapped. */
 #define _GNU_SOURCE /* sched_getaffinity, syscall, O_CLOEXEC under -std=c11 */
 #define _DARWIN_C_SOURCE
 #define _FILE_OFFSET_BITS 64
@@ -13,16 +14,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#if !defined(__wasi__)
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#endif
 #if defined(__linux__)
 #include <linux/futex.h>
 #include <sched.h>
@@ -275,6 +278,22 @@ static int default_touch(void *ctx, const char *path)
     return utimensat(AT_FDCWD, path, NULL, 0) == 0 ? 0 : errno;
 }
 
+/* ENODEV, of a map: read it. */
+#if defined(__wasi__)
+
+static int default_map(void *ctx, void *file, size_t n, const void **out)
+{
+    (void)ctx, (void)file, (void)n, (void)out;
+    return ENODEV;
+}
+
+static void default_unmap(void *ctx, const void *ptr, size_t n)
+{
+    (void)ctx, (void)ptr, (void)n;
+}
+
+#else
+
 static int default_map(void *ctx, void *file, size_t n, const void **out)
 {
     (void)ctx;
@@ -291,6 +310,8 @@ static void default_unmap(void *ctx, const void *ptr, size_t n)
     munmap((void *)(uintptr_t)ptr, n);
 }
 
+#endif
+
 /* ---- time and threads -------------------------------------------------------------------- */
 
 static uint64_t default_clock_ns(void *ctx)
@@ -300,6 +321,32 @@ static uint64_t default_clock_ns(void *ctx)
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
+
+#if defined(__wasi__)
+
+static int default_thread_start(void *ctx, void (*entry)(void *arg), void *arg, void **out)
+{
+    (void)ctx, (void)entry, (void)arg, (void)out;
+    return ENOTSUP;
+}
+
+static void default_thread_join(void *ctx, void *handle)
+{
+    (void)ctx, (void)handle;
+}
+
+/* With one thread nothing changes while it waits, so nothing makes it wait. */
+static void default_wait(void *ctx, const uint32_t *word, uint32_t value)
+{
+    (void)ctx, (void)word, (void)value;
+}
+
+static void default_wake(void *ctx, const uint32_t *word)
+{
+    (void)ctx, (void)word;
+}
+
+#else
 
 typedef struct os_thread {
     pthread_t id;
@@ -429,13 +476,18 @@ static void default_wake(void *ctx, const uint32_t *word)
 }
 
 #endif
+#endif
 
 /* ---- processors -------------------------------------------------------------------------- */
 
 static uint64_t default_process(void *ctx)
 {
     (void)ctx;
+#if defined(__wasi__)
+    return 1;
+#else
     return (uint64_t)getpid();
+#endif
 }
 
 static int default_affinity(void *ctx, uint64_t mask[16])

@@ -5,6 +5,12 @@
 #define SYMBOL(name) _##name
 #define HIDDEN .private_extern
     .section __TEXT,__const
+#elif defined(__wasm__)
+#define SYMBOL(name) name
+#define HIDDEN .hidden
+    .section .rodata.cr_builtin_tiny,"",@
+    .type SYMBOL(cr_builtin_tiny),@object
+    .type SYMBOL(cr_builtin_tiny_end),@object
 #else
 #define SYMBOL(name) name
 #define HIDDEN .hidden
@@ -21,6 +27,10 @@ SYMBOL(cr_builtin_tiny):
 SYMBOL(cr_builtin_tiny_end):
     /* A byte of its own, so that the end symbol lies inside this section. */
     .byte 0
+#ifdef __wasm__
+    .size SYMBOL(cr_builtin_tiny), SYMBOL(cr_builtin_tiny_end) - SYMBOL(cr_builtin_tiny)
+    .size SYMBOL(cr_builtin_tiny_end), 1
+#endif
 
 #ifdef __ELF__
     .section .note.GNU-stack, "", %progbits

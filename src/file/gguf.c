@@ -24,7 +24,7 @@ static cera_status open_memory(cr_gguf *file, const cera_source *source, cera_er
 {
     if (source->n_data > SIZE_MAX)
         return cr_fail(err, CERA_E_ARG, "n_data: %llu bytes, expected at most %zu",
-                       (unsigned long long)source->n_data, SIZE_MAX);
+                       (unsigned long long)source->n_data, (size_t)SIZE_MAX);
     file->view = (cr_view){ .bytes = source->data, .n_bytes = (size_t)source->n_data };
     return CERA_OK;
 }

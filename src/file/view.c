@@ -10,7 +10,7 @@ cera_status cr_view_alloc(cr_view *view, cr_host *host, uint64_t n_bytes, const 
     *view = (cr_view){ .host = host };
     if (n_bytes > SIZE_MAX)
         return cr_fail(err, CERA_E_LIMIT, "%s: %llu bytes, expected at most %zu", name,
-                       (unsigned long long)n_bytes, SIZE_MAX);
+                       (unsigned long long)n_bytes, (size_t)SIZE_MAX);
     view->owned = cr_alloc(host, CR_MEM_FILE, (size_t)n_bytes);
     if (view->owned == NULL)
         return cr_fail_nomem(err, (size_t)n_bytes, name);
