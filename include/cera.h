@@ -1012,6 +1012,9 @@ typedef struct cera_cpu_info {
     uint64_t l2_bytes, l3_bytes; /* 0: unknown */
     int n_threads;               /* the default width of the worker pool */
     char why[256];               /* how n_threads came about */
+    /* What multiplies matrices of floats, with its version, in a library built with CERA_BLAS; else
+     * NULL. Results then depend on how rows are batched: see docs/numerics.md. */
+    const char *blas;
 } cera_cpu_info;
 /* host may be NULL. On Linux this, like opening an engine, asks for the tile registers of AMX where the
  * processor has them: the frame of a signal then takes about 11 KiB of a stack, alternate ones included. */

@@ -69,6 +69,8 @@ for_tests=(python3 python3 pc:cmocka libcmocka-dev)
 # shellcheck disable=SC2034
 for_clang=(clang clang "glob:/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-*.a" libclang-rt-dev)
 # shellcheck disable=SC2034
+for_blas=(pc:openblas libopenblas-dev)
+# shellcheck disable=SC2034
 for_aarch64=(aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu qemu-aarch64 qemu-user
     file:/usr/aarch64-linux-gnu/include/stdio.h libc6-dev-arm64-cross)
 # shellcheck disable=SC2034

@@ -99,17 +99,18 @@ int command_VERSION(const cli_args *args)
             json_pack("{s:s, s:s}", "schema", "cera.version/1", "version", cera_version());
         if (features)
             json_object_set_new(root, "features",
-                                json_pack("{s:b, s:s, s:s, s:b}", "builtin_model", builtin,
-                                          "cpu_tier", cpu.tier, "jansson", JANSSON_VERSION,
-                                          "libedit", libedit));
+                                json_pack("{s:b, s:s, s:s?, s:s, s:b}", "builtin_model", builtin,
+                                          "cpu_tier", cpu.tier, "blas", cpu.blas, "jansson",
+                                          JANSSON_VERSION, "libedit", libedit));
         out_json(root);
         return EXIT_OK;
     }
     bytes text = { 0 };
     bytes_printf(&text, "cera %s\n", cera_version());
     if (features)
-        bytes_printf(&text, "builtin model: %s\ncpu tier: %s\njansson: %s\nlibedit: %s\n",
-                     builtin ? "yes" : "no", cpu.tier, JANSSON_VERSION, libedit ? "yes" : "no");
+        bytes_printf(&text, "builtin model: %s\ncpu tier: %s\nblas: %s\njansson: %s\nlibedit: %s\n",
+                     builtin ? "yes" : "no", cpu.tier, cpu.blas ? cpu.blas : "no", JANSSON_VERSION,
+                     libedit ? "yes" : "no");
     out_write(text.data, text.size);
     bytes_done(&text);
     return EXIT_OK;

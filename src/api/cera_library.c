@@ -1,4 +1,5 @@
 /* What belongs to no object: the version, the processor. */
+#include "backend/cpu/kernels.h"
 #include "base/cpu.h"
 
 #define TEXT(x) #x
@@ -17,4 +18,7 @@ void cera_cpu_get_info(const cera_host *tables, cera_cpu_info *out)
     if (cr_host_set(&host, tables, NULL) != CERA_OK && cr_host_set(&host, NULL, NULL) != CERA_OK)
         return;
     cr_cpu_describe(&host, out);
+#ifdef CERA_WITH_BLAS
+    out->blas = cr_blas_name();
+#endif
 }

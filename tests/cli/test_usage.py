@@ -65,6 +65,8 @@ class UsageTest(unittest.TestCase):
         result = cera("version", "--features", "--format", "json")
         self.assertEqual(result.json["schema"], "cera.version/1")
         self.assertIn("builtin_model", result.json["features"])
+        # OpenBLAS in a build with CERA_BLAS, else nothing.
+        self.assertRegex(str(result.json["features"]["blas"]), r"^(None|OpenBLAS [0-9.]+.*)$")
 
     def test_manual_and_completions_are_up_to_date(self):
         def stored(*path):

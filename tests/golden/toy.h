@@ -113,6 +113,18 @@ static inline bool is_float(const toy_spec *spec)
     return !spec->mixed && !meets_int8[spec->type];
 }
 
+/* Whether a row's bits do not depend on those beside it: with CERA_BLAS, only where no matrix is of
+ * floats. Routers are. */
+static inline bool has_one_order(const toy_spec *spec)
+{
+#ifdef CERA_WITH_BLAS
+    return !spec->mixed && !is_float(spec) && spec->n_expert == 0;
+#else
+    (void)spec;
+    return true;
+#endif
+}
+
 static inline double bound_of(const toy_spec *spec)
 {
     if (is_float(spec))

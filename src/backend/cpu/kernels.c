@@ -28,7 +28,12 @@ bool cr_kernels_int8(cr_type type)
 
 size_t cr_panel_bytes(size_t n)
 {
-    return CR_PANEL_CHAIN_BYTES + (n + CR_ACT_BLOCK - 1) / CR_ACT_BLOCK * CR_PANEL_BLOCK_BYTES;
+    size_t bytes =
+        CR_PANEL_CHAIN_BYTES + (n + CR_ACT_BLOCK - 1) / CR_ACT_BLOCK * CR_PANEL_BLOCK_BYTES;
+#ifdef CERA_WITH_BLAS
+    bytes = CR_MAX(bytes, (CR_BLAS_ROWS * n * sizeof(float) + 63) / 64 * 64);
+#endif
+    return bytes;
 }
 
 void cr_kernels_multiply(const cr_kernels *kernels, cr_type type, float *y, size_t y_stride,

@@ -28,6 +28,7 @@ enum {
     CR_KEY_CHUNK = 256, /* keys per softmax chunk, cut at absolute multiples */
     CR_TILE_KEYS = 32,  /* keys that a kernel of tiles unpacks at a time */
     CR_PANEL_ROWS = 32, /* rows that a matmul kernel unpacks at a time */
+    CR_BLAS_ROWS = 64,  /* rows that become floats for OpenBLAS at a time */
     CR_PANEL_CHAIN_BYTES = CR_CHAINS * CR_PANEL_ROWS * 8 * sizeof(float), /* of 8 columns */
     CR_PANEL_BLOCK_BYTES = CR_PANEL_ROWS * CR_ACT_BLOCK * sizeof(float),  /* 32 of each */
 };
@@ -217,6 +218,11 @@ void cr_kernels_values(const cr_kernels *kernels, cr_type type, const cr_tile *t
 
 /* The best kernel of each slot at or below the tier. */
 void cr_kernels_get(cr_tier tier, cr_kernels *out);
+
+/* Builds with CERA_BLAS (blas.c): the kernels that go through OpenBLAS take their slots, whatever the
+ * tier; and what that library says of itself. */
+void cr_blas_kernels(cr_kernels *out);
+const char *cr_blas_name(void);
 
 #define KERNEL(kind, slot, tier, function) cr_##kind function;
 #include "backend/cpu/kernels.def"

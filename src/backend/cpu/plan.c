@@ -498,6 +498,9 @@ static cera_status cpu_open(cr_host *host, const cr_backend_options *options, cr
     backend->host = host;
     backend->tier = tier;
     cr_kernels_get(tier, &backend->kernels);
+#ifdef CERA_WITH_BLAS
+    cr_blas_kernels(&backend->kernels);
+#endif
     cera_status status = cr_pool_new(host, options->n_threads, &backend->pool, err);
     if (status != CERA_OK) {
         cpu_close(backend);
@@ -542,9 +545,16 @@ static cera_status supports(const cr_backend *backend, const cr_op *op, cera_err
                : cr_fail(err, CERA_E_UNSUPPORTED, "op %d: not on the CPU", (int)op->kind);
 }
 
+/* OpenBLAS sums in an order of its own. */
+#ifdef CERA_WITH_BLAS
+enum { NUMERICS = 0x10001 };
+#else
+enum { NUMERICS = 1 };
+#endif
+
 const cr_backend_api cr_backend_cpu = {
     .name = "cpu",
-    .numerics = 1,
+    .numerics = NUMERICS,
     .open = cpu_open,
     .close = cpu_close,
     .info = cpu_info,
