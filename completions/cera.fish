@@ -19,6 +19,7 @@ complete -c cera -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fis
 complete -c cera -n '__fish_seen_subcommand_from help' -f -a 'run chat inspect tokenize template logits embed perplexity grammar cpu bench quantize convert completion help version'
 complete -c cera -n '__fish_seen_subcommand_from run chat inspect tokenize template logits embed perplexity grammar bench' -s m -l model -r -F -d 'model file (GGUF), a folder with one, or builtin:tiny'
 complete -c cera -n '__fish_seen_subcommand_from run chat inspect tokenize template logits embed perplexity bench' -l no-mmap -d 'read the file into memory instead of mapping it'
+complete -c cera -n '__fish_seen_subcommand_from run chat logits embed perplexity bench' -l prefault -d 'bring all weights into memory before the first token, not with it'
 complete -c cera -n '__fish_seen_subcommand_from run chat tokenize logits embed perplexity convert' -l pre -x -d 'pre-tokenizer to use instead of the one that the file names'
 complete -c cera -n '__fish_seen_subcommand_from run chat logits embed perplexity' -s p -l prompt -x -d 'prompt; - reads it from standard input, as does leaving it out in a pipe'
 complete -c cera -n '__fish_seen_subcommand_from tokenize' -s t -l text -x -d 'text; - reads it from standard input, as does leaving it out in a pipe'

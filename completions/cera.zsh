@@ -33,6 +33,7 @@ _cera() {
                 '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
+                '--prefault[bring all weights into memory before the first token, not with it]' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
@@ -121,6 +122,7 @@ _cera() {
                 '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
+                '--prefault[bring all weights into memory before the first token, not with it]' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
@@ -271,6 +273,7 @@ _cera() {
                 '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
+                '--prefault[bring all weights into memory before the first token, not with it]' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
@@ -307,6 +310,7 @@ _cera() {
                 '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
+                '--prefault[bring all weights into memory before the first token, not with it]' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
@@ -343,6 +347,7 @@ _cera() {
                 '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
+                '--prefault[bring all weights into memory before the first token, not with it]' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
@@ -426,6 +431,7 @@ _cera() {
                 '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
+                '--prefault[bring all weights into memory before the first token, not with it]' \
                 '-p[lengths of prompts, in tokens; 0\: no such test (default 512)]:LIST:' \
                 '--n-prompt[lengths of prompts, in tokens; 0\: no such test (default 512)]:LIST:' \
                 '-n[numbers of tokens to generate; 0\: no such test (default 128)]:LIST:' \

@@ -566,6 +566,9 @@ typedef struct cera_engine_options {
      * removed; a disk that is full or read-only costs a warning in the log and nothing else. */
     const char *cache_dir;
     uint64_t cache_disk_bytes; /* all files in it, least recently used go first; 0: 10 GiB */
+    /* Opening waits until every page of the weights is in memory and mapped; otherwise the first tokens
+     * bring them in. */
+    bool prefault;
 } cera_engine_options;
 CERA_API void cera_engine_options_init(cera_engine_options *options);
 

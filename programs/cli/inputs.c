@@ -123,6 +123,7 @@ static int open_engine(const cli_args *args, const char *path, bool reuse, cera_
         options.cache_disk_bytes = (uint64_t)(args->option[OPT_CACHE_DISK_GB].real * (1 << 30));
     options.cpu_tier = args->option[OPT_CPU_TIER].text;
     options.pre = args->option[OPT_PRE].text;
+    options.prefault = is_set(args, OPT_PREFAULT);
 
     cera_source source = model_source(args, path);
     cera_error err;

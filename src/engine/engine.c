@@ -164,6 +164,23 @@ static cera_status open_store(cr_engine *engine, const cera_engine_options *opti
 #endif
 }
 
+/* Touches every page of the weights that the model reads. Not by a call to the system: a map may be the
+ * host's own. */
+static void prefault(const cr_engine *engine)
+{
+    enum { LEAST_PAGE = 4096 };
+    for (size_t i = 0; i < cr_gguf_n_tensors(engine->file); i++) {
+        const cr_tensor *tensor = cr_gguf_tensor(engine->file, i);
+        if (!cr_model_uses(engine->model, tensor))
+            continue;
+        const volatile uint8_t *bytes = tensor->data;
+        for (size_t at = 0; at < tensor->size; at += LEAST_PAGE)
+            (void)bytes[at];
+        if (tensor->size > 0)
+            (void)bytes[tensor->size - 1];
+    }
+}
+
 /* Remarks that are not errors: tensors that nothing reads. */
 static void log_unused(cr_engine *engine)
 {
@@ -190,6 +207,8 @@ static cera_status open_all(cr_engine *engine, const cera_source *source,
     CR_TRY(open_pages(engine, options, err));
     CR_TRY(open_store(engine, options, err));
     log_unused(engine);
+    if (options->prefault)
+        prefault(engine);
     engine->load_ms = (double)(os->clock_ns(os->ctx) - start) / 1e6;
     return CERA_OK;
 }

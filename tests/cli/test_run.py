@@ -102,7 +102,8 @@ class RunTest(unittest.TestCase):
         args = ["-p", "Once upon a time", "-n", "20", "--seed", "7", "-q"]
         want = cera("run", TINY, *args).out
         self.assertTrue(want)
-        for other in ([TINY_FILE], [TINY_FILE, "--no-mmap"], [TINY, "-t", "1"], [TINY, "-t", "3"],
+        for other in ([TINY_FILE], [TINY_FILE, "--no-mmap"], [TINY_FILE, "--prefault"],
+                      [TINY, "-t", "1"], [TINY, "-t", "3"],
                       [TINY, "--ubatch-size", "1"], [TINY, "--ubatch-size", "0"]):
             self.assertEqual(cera("run", *other, *args).out, want, other)
 

@@ -217,6 +217,49 @@ static void every_source_is_the_same_model(void **state)
     free(model.data);
 }
 
+#ifdef __linux__
+
+/* Bytes of a file's mapping that this process has in its page tables, as the kernel counts them. */
+static size_t resident_bytes(const char *name)
+{
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    assert_non_null(maps);
+    char line[1024];
+    size_t total = 0, kib;
+    bool within = false;
+    while (fgets(line, sizeof line, maps)) {
+        if (strchr(line, '/'))
+            within = strstr(line, name) != NULL;
+        else if (within && sscanf(line, "Rss: %zu kB", &kib) == 1)
+            total += kib * 1024;
+    }
+    fclose(maps);
+    return total;
+}
+
+/* All pages of the weights are there once the engine is open; otherwise few are. */
+static void prefault(void **state)
+{
+    (void)state;
+    cera_engine_info info;
+    cera_engine_get_info(engine, &info);
+    size_t resident[2];
+    for (int i = 0; i < 2; i++) {
+        cera_engine_options options;
+        cera_engine_options_init(&options);
+        options.prefault = i == 1;
+        cera_engine *e;
+        assert_int_equal(cera_engine_open(CERA_TEST_MODELS "/tiny.gguf", &options, &e, NULL),
+                         CERA_OK);
+        resident[i] = resident_bytes("/tiny.gguf");
+        cera_engine_close(e);
+    }
+    assert_true(resident[0] < info.weight_bytes / 2);
+    assert_true(resident[1] >= info.weight_bytes);
+}
+
+#endif
+
 static void engine_info(void **state)
 {
     (void)state;
@@ -579,6 +622,9 @@ int main(void)
         cmocka_unit_test(engine_options_at_their_edges),
         cmocka_unit_test(sources_that_are_none),
         cmocka_unit_test(every_source_is_the_same_model),
+#ifdef __linux__
+        cmocka_unit_test(prefault),
+#endif
         cmocka_unit_test(engine_info),
         cmocka_unit_test(session_options_out_of_range),
         cmocka_unit_test(inputs_that_are_none),
