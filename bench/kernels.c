@@ -273,6 +273,8 @@ int main(int argc, char **argv)
     fill(w, large);
     cr_act d = act_new(D), a = act_new(FF), b = act_new(FF);
     for (int tier = 0; tier <= (int)cr_cpu_tier(); tier++) {
+        if (!cr_cpu_has((cr_tier)tier))
+            continue;
         cr_kernels k;
         cr_kernels_get((cr_tier)tier, &k);
         bench_matmul((cr_tier)tier, &k, w, y, n);

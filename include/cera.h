@@ -1004,7 +1004,9 @@ CERA_API cera_status cera_convert(const char *folder, const char *path, const ch
 /* ---- processor --------------------------------------------------------------------------- */
 
 typedef struct cera_cpu_info {
-    const char *tier;   /* best ISA level: "scalar", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm" */
+    const char *tier; /* best ISA level, the last one of tiers */
+    char tiers[64];   /* all that it has, ascending, space separated: "scalar", "avx2", "avx_vnni",
+                       * "avx512", "amx"; "scalar", "neon", "dotprod", "i8mm" */
     char features[256]; /* space separated, as found */
     int n_logical;      /* processors of the machine */
     int n_allowed;      /* that the affinity mask allows */

@@ -6,21 +6,33 @@
 #include "cli/out.h"
 #include "cli/report.h"
 
+#include <stdio.h>
 #include <string.h>
 
-/* The lower one of the best tier and the one that CERA_CPU_TIER allows. */
-static const char *tier_in_use(const cli_args *args, const cera_cpu_info *cpu)
+/* The last one of the processor's tiers up to the one that CERA_CPU_TIER allows. */
+typedef struct tier_name {
+    char text[16];
+} tier_name;
+
+static tier_name tier_in_use(const cli_args *args, const cera_cpu_info *cpu)
 {
     const char *order = option_table[OPT_CPU_TIER].argument; /* ascending */
     const char *allowed = args->option[OPT_CPU_TIER].text;
-    const char *best_at = strstr(order, cpu->tier);
-    bool lower = allowed != NULL && best_at != NULL && strstr(order, allowed) < best_at;
-    return lower ? allowed : cpu->tier;
+    tier_name best = { "" };
+    for (const char *p = cpu->tiers; *p != '\0';) {
+        const size_t n = strcspn(p, " ");
+        tier_name tier;
+        snprintf(tier.text, sizeof(tier.text), "%.*s", (int)n, p);
+        if (allowed == NULL || strstr(order, tier.text) <= strstr(order, allowed))
+            best = tier;
+        p += n + (p[n] == ' ');
+    }
+    return best;
 }
 
 void cpu_text(const cli_args *args, const cera_cpu_info *cpu, bytes *out)
 {
-    bytes_printf(out, "cpu: tier=%s [%s]\n", tier_in_use(args, cpu), cpu->features);
+    bytes_printf(out, "cpu: tier=%s [%s]\n", tier_in_use(args, cpu).text, cpu->features);
     bytes_printf(out, "cores: logical=%d allowed=%d performance=%d efficiency=%d numa=%d",
                  cpu->n_logical, cpu->n_allowed, cpu->n_performance, cpu->n_efficiency,
                  cpu->n_numa);
@@ -30,10 +42,10 @@ void cpu_text(const cli_args *args, const cera_cpu_info *cpu, bytes *out)
                  (unsigned long long)cpu->l3_bytes, cpu->n_threads, cpu->why);
 }
 
-static json_t *feature_list(const char *features)
+static json_t *word_list(const char *words)
 {
     json_t *list = json_array();
-    for (const char *p = features; *p != '\0';) {
+    for (const char *p = words; *p != '\0';) {
         size_t n = strcspn(p, " ");
         if (n > 0)
             json_array_append_new(list, json_text(p, n));
@@ -59,10 +71,11 @@ int command_CPU(const cli_args *args)
     }
     json_t *cores = json_pack("{s:i, s:i, s:i, s:i}", "perf", cpu.n_performance, "eff",
                               cpu.n_efficiency, "logical", cpu.n_logical, "allowed", cpu.n_allowed);
-    out_json(json_pack("{s:s, s:s, s:o, s:o, s:o, s:i, s:I, s:I, s:i, s:s}", "schema", "cera.cpu/1",
-                       "tier", tier_in_use(args, &cpu), "features", feature_list(cpu.features),
-                       "cores", cores, "quota", cpu.quota > 0 ? json_real(cpu.quota) : json_null(),
-                       "numa", cpu.n_numa, "l2", (json_int_t)cpu.l2_bytes, "l3",
-                       (json_int_t)cpu.l3_bytes, "threads", cpu.n_threads, "why", cpu.why));
+    out_json(json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:i, s:s}", "schema",
+                       "cera.cpu/1", "tier", tier_in_use(args, &cpu).text, "tiers",
+                       word_list(cpu.tiers), "features", word_list(cpu.features), "cores", cores,
+                       "quota", cpu.quota > 0 ? json_real(cpu.quota) : json_null(), "numa",
+                       cpu.n_numa, "l2", (json_int_t)cpu.l2_bytes, "l3", (json_int_t)cpu.l3_bytes,
+                       "threads", cpu.n_threads, "why", cpu.why));
     return EXIT_OK;
 }

@@ -46,7 +46,7 @@ const command_row command_table[CMD_COUNT] = {
 
 /* ISA levels of this architecture, ascending. */
 #if defined(__x86_64__) || defined(__i386__)
-#define CPU_TIERS "scalar|avx2|avx512|amx"
+#define CPU_TIERS "scalar|avx2|avx_vnni|avx512|amx"
 #elif defined(__aarch64__)
 #define CPU_TIERS "scalar|neon|dotprod|i8mm"
 #else

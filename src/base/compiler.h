@@ -23,6 +23,12 @@
 #define CR_UNROLL
 #endif
 
+/* The vector v as it is, which compilers know nothing about: they like to add up a long sum in pairs,
+ * and then to keep all of its terms on the stack. */
+#if defined(__x86_64__)
+#define CR_IN_ORDER(v) __asm__("" : "+x"(v))
+#endif
+
 /* Tells the processor that this is a spin loop. */
 #if defined(__x86_64__) || defined(__i386__)
 #define CR_PAUSE() __builtin_ia32_pause()

@@ -65,5 +65,6 @@ void cr_cpu_describe(cr_host *host, cera_cpu_info *out)
         .n_threads = choose_width(&t, quota),
     };
     cr_cpu_features(out->features, sizeof out->features);
+    cr_cpu_tiers(out->tiers, sizeof out->tiers);
     explain(&t, quota, out->why, sizeof out->why);
 }

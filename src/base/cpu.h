@@ -4,14 +4,15 @@
 
 #include "base/host.h"
 
-/* TIER(id, name): the ISA levels of this architecture in ascending order; a level includes those
- * below it. */
+/* TIER(id, name): the ISA levels of this architecture in ascending order; a processor that has one has
+ * those below it, but for what cr_cpu_has says. */
 #if defined(__x86_64__) || defined(__i386__)
 #define CR_TIERS(TIER)                                                                             \
     TIER(SCALAR, "scalar")                                                                         \
-    TIER(AVX2, "avx2")     /* AVX2, FMA, F16C */                                                   \
-    TIER(AVX512, "avx512") /* AVX-512 F BW DQ VL VBMI and VNNI */                                  \
-    TIER(AMX, "amx")       /* AMX tiles of int8, where Linux lets this process have them */
+    TIER(AVX2, "avx2")         /* AVX2, FMA, F16C */                                               \
+    TIER(AVX_VNNI, "avx_vnni") /* VNNI in VEX encoding */                                          \
+    TIER(AVX512, "avx512")     /* AVX-512 F BW DQ VL VBMI and VNNI */                              \
+    TIER(AMX, "amx")           /* AMX tiles of int8, where Linux lets this process have them */
 #elif defined(__aarch64__)
 #define CR_TIERS(TIER)                                                                             \
     TIER(SCALAR, "scalar")                                                                         \
@@ -38,6 +39,9 @@ bool cr_tier_find(const char *name, cr_tier *out);
  * then on a signal's frame on the stack may take 11 KiB. */
 cr_tier cr_cpu_tier(void);
 
+/* Whether the processor has the tier. Ice Lake and Zen 4 have AVX512, but not AVX_VNNI below it. */
+bool cr_cpu_has(cr_tier tier);
+
 /* The default width of a worker pool: min(affinity, cgroup quota rounded down, cores without
  * hyper-thread siblings and efficiency cores), at least 1. Reads /proc and /sys through host->os;
  * what cannot be read does not limit. */
@@ -47,8 +51,10 @@ void cr_cpu_describe(cr_host *host, cera_cpu_info *out);
 
 /* ---- the parts of the description, one file each ----------------------------------------- */
 
-/* The instruction sets that can be used, space separated (cpu_features.c). */
+/* The instruction sets that can be used, and the tiers that the processor has; space separated
+ * (cpu_features.c). */
 void cr_cpu_features(char *out, size_t room);
+void cr_cpu_tiers(char *out, size_t room);
 
 /* Processors' worth of time that the cgroups of this process allow, those of its ancestors too;
  * 0: no limit (cpu_quota.c). */

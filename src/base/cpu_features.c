@@ -134,11 +134,23 @@ cr_tier cr_cpu_tier(void)
             return CR_TIER_SCALAR;
     for (size_t i = 0; i < CR_COUNT(avx512); i++)
         if (!has(&w, avx512[i]))
-            return CR_TIER_AVX2;
+            return has(&w, HAS_AVXVNNI) ? CR_TIER_AVX_VNNI : CR_TIER_AVX2;
     for (size_t i = 0; i < CR_COUNT(amx); i++)
         if (!has(&w, amx[i]))
             return CR_TIER_AVX512;
     return cr_os_permits_tiles() ? CR_TIER_AMX : CR_TIER_AVX512;
+}
+
+bool cr_cpu_has(cr_tier tier)
+{
+    if (tier == CR_TIER_SCALAR)
+        return true;
+    if (tier == CR_TIER_AVX_VNNI) {
+        const cpu_words w = read_words();
+        if (!has(&w, HAS_AVXVNNI))
+            return false;
+    }
+    return tier <= cr_cpu_tier();
 }
 
 #elif defined(__aarch64__)
@@ -203,22 +215,46 @@ cr_tier cr_cpu_tier(void)
 
 #endif
 
+#if !defined(__x86_64__) && !defined(__i386__)
+
+bool cr_cpu_has(cr_tier tier)
+{
+    return tier <= cr_cpu_tier();
+}
+
+#endif
+
+/* Adds a word to a list of them that has `size` bytes, unless there is no room. */
+static size_t add_word(char *list, size_t size, size_t room, const char *word)
+{
+    const size_t n = strlen(word);
+    if (size + n + 2 > room)
+        return size;
+    if (size > 0)
+        list[size++] = ' ';
+    memcpy(list + size, word, n);
+    return size + n;
+}
+
 void cr_cpu_features(char *out, size_t room)
 {
     assert(room > 0);
     size_t size = 0;
 #ifdef FEATURES
     const cpu_words w = read_words();
-    for (int f = 0; f < N_FEATURES; f++) {
-        const size_t n = strlen(features[f].name);
-        if (!has(&w, (enum feature)f) || size + n + 2 > room)
-            continue;
-        if (size > 0)
-            out[size++] = ' ';
-        memcpy(out + size, features[f].name, n);
-        size += n;
-    }
+    for (int f = 0; f < N_FEATURES; f++)
+        if (has(&w, (enum feature)f))
+            size = add_word(out, size, room, features[f].name);
 #endif
-    (void)room;
+    out[size] = '\0';
+}
+
+void cr_cpu_tiers(char *out, size_t room)
+{
+    assert(room > 0);
+    size_t size = 0;
+    for (int t = 0; t < CR_TIER_COUNT; t++)
+        if (cr_cpu_has((cr_tier)t))
+            size = add_word(out, size, room, tier_names[t]);
     out[size] = '\0';
 }

@@ -17,7 +17,7 @@ TINY_FILE = os.path.join(os.environ.get("CERA_TEST_MODELS", os.path.join(ROOT, "
                          "tiny.gguf")
 # ISA levels of this architecture, ascending.
 TIERS = (["scalar", "neon", "dotprod", "i8mm"] if os.uname().machine == "aarch64"
-         else ["scalar", "avx2", "avx512", "amx"])
+         else ["scalar", "avx2", "avx_vnni", "avx512", "amx"])
 DATA = os.environ.get("CERA_TEST_DATA", os.path.join(ROOT, "tests", "data"))
 TIMEOUT = 120
 

@@ -329,7 +329,9 @@ class CpuTest(unittest.TestCase):
     def test_cpu(self):
         answer = cera("cpu", "--json").json
         self.assertEqual(answer["schema"], "cera.cpu/1")
-        self.assertIn(answer["tier"], TIERS)
+        self.assertEqual(answer["tiers"], [tier for tier in TIERS if tier in answer["tiers"]])
+        self.assertEqual(answer["tiers"][0], "scalar")
+        self.assertEqual(answer["tier"], answer["tiers"][-1])
         self.assertEqual(set(answer["cores"]), {"perf", "eff", "logical", "allowed"})
         self.assertEqual(answer["cores"]["allowed"], len(os.sched_getaffinity(0)))
         self.assertGreaterEqual(answer["threads"], 1)
@@ -339,11 +341,11 @@ class CpuTest(unittest.TestCase):
         self.assertEqual(cera("cpu", "--format", "json").json, answer)
 
     def test_tier_in_use(self):
-        """CERA_CPU_TIER lowers the tier and never raises it."""
-        best = cera("cpu", "--json").json["tier"]
+        """CERA_CPU_TIER lowers the tier, to one that the processor has, and never raises it."""
+        there = cera("cpu", "--json").json["tiers"]
         for tier in TIERS:
             env = {"CERA_CPU_TIER": tier}
-            want = min(tier, best, key=TIERS.index)
+            want = [one for one in TIERS[:TIERS.index(tier) + 1] if one in there][-1]
             self.assertEqual(cera("cpu", "--json", env=env).json["tier"], want)
             self.assertIn("cpu: tier=%s [" % want, cera("cpu", env=env).out)
             self.assertIn("cpu: tier=%s [" % want, cera("inspect", TINY, env=env).out)

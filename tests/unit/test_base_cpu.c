@@ -557,30 +557,31 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
-/* Whether Linux lists int8 tiles among the processor's flags and lets this process have them: what it
- * answers without being asked for more (ARCH_GET_XCOMP_PERM), after cr_cpu_tier asked. */
 #if defined(__x86_64__)
+/* What the kernel says; not every compiler knows the flag. */
+static bool kernel_lists(const char *flag)
+{
+    char line[8192] = "";
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) && strncmp(line, "flags", 5) != 0)
+        ;
+    fclose(file);
+    line[strcspn(line, "\n")] = '\0';
+    return has_word(line, flag);
+}
+
+/* Whether the kernel lists int8 tiles and lets this process have them: what it answers without being
+ * asked for more (ARCH_GET_XCOMP_PERM), after cr_cpu_tier asked. */
 static bool linux_lends_tiles(void)
 {
-    bool listed = false;
-#if defined(__linux__)
     enum { GET_PERMITTED = 0x1022, TILE_DATA = 18 };
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    char line[8192];
-    while (f && !listed && fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = '\0';
-        listed = strncmp(line, "flags", 5) == 0 && has_word(line, "amx_tile") &&
-                 has_word(line, "amx_int8");
-    }
-    if (f)
-        fclose(f);
     (void)cr_cpu_tier();
     uint64_t permitted = 0;
     if (syscall(SYS_arch_prctl, GET_PERMITTED, &permitted) != 0)
         return false;
-    listed = listed && (permitted >> TILE_DATA & 1) != 0;
-#endif
-    return listed;
+    return kernel_lists("amx_tile") && kernel_lists("amx_int8") &&
+           (permitted >> TILE_DATA & 1) != 0;
 }
 #endif
 
@@ -593,10 +594,12 @@ static void the_tier_is_what_the_compiler_finds(void **state)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         tier = CR_TIER_AVX2;
-    if (tier == CR_TIER_AVX2 && __builtin_cpu_supports("avx512f") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
-        __builtin_cpu_supports("avx512vnni"))
+    const bool avx2 = tier == CR_TIER_AVX2, vnni = avx2 && kernel_lists("avx_vnni");
+    if (vnni)
+        tier = CR_TIER_AVX_VNNI;
+    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni"))
         tier = CR_TIER_AVX512;
     if (tier == CR_TIER_AVX512 && linux_lends_tiles())
         tier = CR_TIER_AMX;
@@ -605,6 +608,9 @@ static void the_tier_is_what_the_compiler_finds(void **state)
     assert_int_equal(cr_host_set(&host, NULL, NULL), CERA_OK);
     cr_cpu_describe(&host, &info);
     assert_string_equal(info.tier, cr_tier_name(tier));
+    assert_int_equal(cr_cpu_has(CR_TIER_AVX2), avx2);
+    assert_int_equal(cr_cpu_has(CR_TIER_AVX_VNNI), vnni);
+    assert_int_equal(has_word(info.tiers, "avx_vnni"), vnni);
     assert_int_equal(has_word(info.features, "avx2"), __builtin_cpu_supports("avx2") != 0);
     assert_int_equal(has_word(info.features, "fma"), __builtin_cpu_supports("fma") != 0);
     assert_int_equal(has_word(info.features, "avx512vnni"),
@@ -626,6 +632,7 @@ static void the_tier_is_what_the_compiler_finds(void **state)
     assert_int_equal(has_word(info.features, "sve"), (getauxval(AT_HWCAP) & HWCAP_SVE) != 0);
 #endif
     assert_int_equal(cr_cpu_tier(), tier);
+    assert_true(cr_cpu_has(CR_TIER_SCALAR) && cr_cpu_has(tier));
 
     char tiny[8] = "xxxxxxx";
     cr_cpu_features(tiny, sizeof tiny);

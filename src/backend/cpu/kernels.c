@@ -7,9 +7,12 @@ enum { LEAST_COLUMNS = 4, LEAST_COLUMNS_FLOAT = 16, LEAST_COLUMNS_WIDE = 10 };
 void cr_kernels_get(cr_tier tier, cr_kernels *out)
 {
     *out = (cr_kernels){ 0 };
-    /* Ascending order of tiers: the last one that is allowed stays. */
+    bool allowed[CR_TIER_COUNT] = { false };
+    for (int t = 0; t <= (int)tier; t++)
+        allowed[t] = cr_cpu_has((cr_tier)t);
+        /* Ascending order of tiers: the last one that is allowed stays. */
 #define KERNEL(kind, slot, at, function)                                                           \
-    if (CR_TIER_##at <= tier)                                                                      \
+    if (allowed[CR_TIER_##at])                                                                     \
         out->kind slot = function;
 #include "backend/cpu/kernels.def"
 #undef KERNEL

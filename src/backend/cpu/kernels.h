@@ -216,7 +216,7 @@ void cr_kernels_scores(const cr_kernels *kernels, cr_type type, const cr_tile *t
 void cr_kernels_values(const cr_kernels *kernels, cr_type type, const cr_tile *tile,
                        const void *values, size_t first, size_t n_keys);
 
-/* The best kernel of each slot at or below the tier. */
+/* The best kernel of each slot at or below the tier, of those that the processor has. */
 void cr_kernels_get(cr_tier tier, cr_kernels *out);
 
 /* Builds with CERA_BLAS (blas.c): the kernels that go through OpenBLAS take their slots, whatever the

@@ -491,6 +491,8 @@ static cera_status cpu_open(cr_host *host, const cr_backend_options *options, cr
             return cr_fail(err, CERA_E_ARG, "cpu_tier: \"%.32s\" is not an ISA level",
                            options->tier);
         tier = CR_MIN(tier, wanted);
+        while (!cr_cpu_has(tier))
+            tier--;
     }
     cr_backend *backend = cr_alloc_zero(host, CR_MEM_OBJECT, sizeof *backend);
     if (!backend)
