@@ -3,7 +3,7 @@
  * promised is there, and what is damaged goes. The same tests on a disk that forgets to sync find
  * something lost, so they can.
  *
- * CERA_NIGHTLY tries 2,000 random outcomes for each point instead of 40; CERA_SEED=number, others. */
+ * CERA_NIGHTLY tries 2,000 random outcomes for each point instead of 12; CERA_SEED=number, others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static gguf_build model;
 static const int lengths[N_TEXTS] = { 70, 200, 131 };
 static int32_t texts[N_TEXTS][N_CONTEXT];
 static float logits[N_TEXTS][TOY_N_VOCAB];
-static uint64_t first_seed, n_random = 40;
+static uint64_t first_seed, n_random = 12;
 
 /* ---- engines ----------------------------------------------------------------------------- */
 
@@ -143,7 +143,7 @@ static void must_be_good(const char *what, const tally *t)
     print_message("%s: %zu cuts left %zu different disks\n", what, t->n_cuts, t->n_disks);
     if (t->wrong[0])
         fail_msg("%s", t->wrong);
-    assert_true(t->n_cuts > 1000 && t->n_disks > 100);
+    assert_true(t->n_cuts > 500 && t->n_disks > 50);
 }
 
 static void must_be_found(const char *what, const tally *t)
