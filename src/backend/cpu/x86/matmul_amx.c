@@ -21,11 +21,20 @@ enum {
     UNPACKED = 4 * GROUP, /* columns that come one by one, and are packed here */
 };
 
+/* What LDTILECFG reads. */
+typedef struct tile_shapes {
+    uint8_t palette, start_row, zero[14];
+    uint16_t row_bytes[16];
+    uint8_t n_rows[16];
+} tile_shapes;
+
 typedef int32_t product[GROUP][PANEL];
 
+/* In scratch, not on the stack: compilers know little of what tile instructions read. */
 typedef struct workspace {
-    product products[PRODUCTS][2];
+    product products[PRODUCTS];
     __m512 waiting[4][GROUP]; /* sums of 1, 2, 4 and 8 chains */
+    tile_shapes shapes;
     cr_act columns[UNPACKED];
 } workspace;
 
@@ -35,48 +44,17 @@ _Static_assert(sizeof(panel_block) + UNPACKED / GROUP * sizeof(cr_packed) <= CR_
 
 /* ---- tiles ---- */
 
-enum { TILES = 8 };
-
-/* What LDTILECFG reads. */
-typedef struct tile_shapes {
-    uint8_t palette, start_row, zero[14];
-    uint16_t row_bytes[16];
-    uint8_t n_rows[16];
-} tile_shapes;
-
-/* Products are tiles 0 and 1; 2 has columns, 3 a panel. 4 and 5, 6 and 7 have halves of blocks. */
-static void configure(size_t n_columns)
+/* Products are tiles 0 and 1, columns 2 and 3, panels 4 and 5. */
+static void configure(tile_shapes *shapes, size_t n_columns, bool groups)
 {
-    _Alignas(64) tile_shapes shapes = { .palette = 1 };
-    static const uint8_t row_bytes[TILES] = { 64, 64, 32, 64, 16, 16, 64, 64 };
-    for (int i = 0; i < TILES; i++) {
-        shapes.row_bytes[i] = row_bytes[i];
-        shapes.n_rows[i] = (uint8_t)n_columns;
+    const uint16_t depth = groups ? CR_ACT_BLOCK / 2 : CR_ACT_BLOCK;
+    *shapes = (tile_shapes){ .palette = 1 };
+    for (int i = 0; i < 6; i++) {
+        shapes->row_bytes[i] = i == 2 || i == 3 ? depth : 64;
+        shapes->n_rows[i] = i < 4 ? (uint8_t)n_columns : (uint8_t)(depth / 4);
     }
-    shapes.n_rows[3] = CR_ACT_BLOCK / 4;
-    shapes.n_rows[6] = shapes.n_rows[7] = CR_ACT_BLOCK / 8;
-    _tile_loadconfig(&shapes);
-}
-
-CR_INLINE void multiply_tiles(product to[2], const cr_packed *x, const panel_block *w, bool halves)
-{
-    _tile_zero(0);
-    if (halves) {
-        _tile_zero(1);
-        _tile_loadd(4, &x->q[0][0], CR_ACT_BLOCK);
-        _tile_loadd(6, &w->w[0], 64);
-        _tile_dpbssd(0, 4, 6);
-        _tile_loadd(5, &x->q[0][16], CR_ACT_BLOCK);
-        _tile_loadd(7, &w->w[4], 64);
-        _tile_dpbssd(1, 5, 7);
-        _tile_stored(0, to[0], sizeof to[0][0]);
-        _tile_stored(1, to[1], sizeof to[1][0]);
-        return;
-    }
-    _tile_loadd(2, x->q, CR_ACT_BLOCK);
-    _tile_loadd(3, w->w, 64);
-    _tile_dpbssd(0, 2, 3);
-    _tile_stored(0, to[0], sizeof to[0][0]);
+    atomic_signal_fence(memory_order_seq_cst);
+    _tile_loadconfig(shapes);
 }
 
 /* ---- packing columns ---- */
@@ -117,8 +95,18 @@ static bool is_packed(const cr_act *x, size_t n_x)
 
 /* ---- a panel times a group of columns ---- */
 
+/* Integers below 2^22 in size become floats, exactly. Of the two units that convert, multiply and join
+ * sixteen lanes one is closed while tiles are multiplied; sums do not need them. */
+CR_INLINE __m512 floats(const int32_t integers[PANEL])
+{
+    const __m512 half_way = _mm512_set1_ps(0x1.8p23f); /* whose last bit is worth one */
+    const __m512i sum =
+        _mm512_add_epi32(_mm512_castps_si512(half_way), _mm512_load_si512(integers));
+    return _mm512_sub_ps(_mm512_castsi512_ps(sum), half_way);
+}
+
 /* A block joins the chains. */
-CR_INLINE void add_product(__m512 chain[GROUP], product from[2], const cr_packed *x,
+CR_INLINE void add_product(__m512 chain[GROUP], const product from[2], const cr_packed *x,
                            const panel_block *w, size_t n_columns, const weights *type)
 {
     const __m512 d = w->d, m = w->m;
@@ -127,10 +115,10 @@ CR_INLINE void add_product(__m512 chain[GROUP], product from[2], const cr_packed
     const __m512 scale1 = _mm512_cvtepi32_ps(_mm512_srai_epi32(scales, 16));
     CR_UNROLL
     for (size_t c = 0; c < n_columns; c++) {
-        __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(from[0][c]));
+        __m512 sum = floats(from[0][c]);
         if (type->groups) { /* less than 2^24: exact */
-            const __m512 second = _mm512_cvtepi32_ps(_mm512_load_si512(from[1][c]));
-            sum = _mm512_fmadd_ps(scale0, sum, _mm512_mul_ps(scale1, second));
+            const __m512 second = _mm512_mul_ps(scale1, floats(from[1][c]));
+            sum = _mm512_fmadd_ps(scale0, sum, second);
         }
         chain[c] = _mm512_fmadd_ps(sum, _mm512_mul_ps(d, _mm512_set1_ps(x->d[c])), chain[c]);
         if (type->minima)
@@ -144,17 +132,55 @@ CR_INLINE size_t reversed(size_t i)
     return (i & 1) << 3 | (i & 2) << 1 | (i & 4) >> 1 | (i & 8) >> 3;
 }
 
-/* Walks through the blocks, chain by chain. */
+/* The next tiles: blocks chain by chain, of each its halves when they are apart. */
 typedef struct walk {
-    size_t turn; /* in order of chains */
-    size_t b;    /* block; from n_blocks on: the end */
+    const cr_packed *x;
+    const panel_block *panel;
+    size_t n_blocks;
+    size_t turn, b, half;
 } walk;
 
-CR_INLINE void walk_on(walk *at, size_t n_blocks)
+/* At the end it stays where it is. */
+CR_INLINE void walk_on(walk *at, bool groups)
 {
-    at->b += CR_CHAINS;
-    while (at->b >= n_blocks && at->turn + 1 < CR_CHAINS)
-        at->b = reversed(++at->turn);
+    if (groups && at->half == 0) {
+        at->half = 1;
+        return;
+    }
+    size_t turn = at->turn, b = at->b + CR_CHAINS;
+    while (b >= at->n_blocks && turn + 1 < CR_CHAINS)
+        b = reversed(++turn);
+    if (b < at->n_blocks)
+        *at = (walk){ at->x, at->panel, at->n_blocks, turn, b, 0 };
+}
+
+/* Tiles take long from one step to the next, and stores wait for their turn. So the steps of three
+ * products go together: one is stored, the next is computed, the tiles of the third are loaded. */
+typedef struct pipeline {
+    walk next;
+    product *products;
+    size_t n; /* computed */
+} pipeline;
+
+#define STEP(done, now, x_now, w_now, x_next, w_next)                                              \
+    _tile_stored(done, to, sizeof(*to)[0]);                                                        \
+    _tile_zero(now);                                                                               \
+    _tile_dpbssd(now, x_now, w_now);                                                               \
+    _tile_loadd(x_next, q, CR_ACT_BLOCK);                                                          \
+    _tile_loadd(w_next, w, 64)
+
+/* Computes product n, stores product n - 1. */
+CR_INLINE void advance(pipeline *p, bool groups)
+{
+    walk_on(&p->next, groups);
+    const int8_t *q = &p->next.x[p->next.b].q[0][16 * p->next.half];
+    const __m512i *w = &p->next.panel[p->next.b].w[4 * p->next.half];
+    product *to = &p->products[(p->n - 1) % PRODUCTS];
+    if (p->n++ % 2 == 0) {
+        STEP(1, 0, 2, 4, 3, 5);
+    } else {
+        STEP(0, 1, 3, 5, 2, 4);
+    }
 }
 
 /* y[c * y_stride + r] for the rows of a panel and n_x columns, at most n_columns. */
@@ -162,24 +188,23 @@ CR_INLINE void multiply(float *y, size_t y_stride, __mmask16 rows, const panel_b
                         const cr_packed *x, size_t n_blocks, size_t n_x, size_t n_columns,
                         workspace *work, const weights *type)
 {
-    walk ahead = { 0, 0 };
-    size_t n_made = 0, n_used = 0;
-    for (; n_made < PRODUCTS - 1 && ahead.b < n_blocks; walk_on(&ahead, n_blocks))
-        multiply_tiles(work->products[n_made++ % PRODUCTS], &x[ahead.b], &panel[ahead.b],
-                       type->groups);
+    const size_t n_products = type->groups ? 2 : 1; /* of a block */
+    pipeline p = { .next = { x, panel, n_blocks, 0, 0, 0 }, .products = work->products };
+    _tile_loadd(2, x->q, CR_ACT_BLOCK);
+    _tile_loadd(4, panel->w, 64);
+    for (size_t i = 0; i < 1 + n_products; i++)
+        advance(&p, type->groups);
+    size_t used = 0;
     for (size_t turn = 0; turn < CR_CHAINS; turn++) {
         __m512 chain[GROUP];
         CR_UNROLL
         for (size_t c = 0; c < n_columns; c++)
             chain[c] = _mm512_setzero_ps();
         for (size_t b = reversed(turn); b < n_blocks; b += CR_CHAINS) {
-            if (ahead.b < n_blocks) {
-                multiply_tiles(work->products[n_made++ % PRODUCTS], &x[ahead.b], &panel[ahead.b],
-                               type->groups);
-                walk_on(&ahead, n_blocks);
-            }
-            add_product(chain, work->products[n_used++ % PRODUCTS], &x[b], &panel[b], n_columns,
-                        type);
+            for (size_t i = 0; i < n_products; i++)
+                advance(&p, type->groups);
+            add_product(chain, &work->products[used % PRODUCTS], &x[b], &panel[b], n_columns, type);
+            used += n_products;
         }
         int level = 0;
         for (; (turn >> level & 1) != 0; level++)
@@ -247,11 +272,11 @@ CR_INLINE void matmul_packed(float *y, size_t y_stride, const void *w, size_t ro
         type->fill(panel, &r, n_blocks);
         if (type->offset != 0)
             take_offset(panel, n_blocks, type->offset);
-        atomic_signal_fence(memory_order_seq_cst); /* tiles are read behind the compiler's back */
+        atomic_signal_fence(memory_order_seq_cst);
         for (size_t c = 0; c < n_x; c += GROUP) {
             const size_t n = CR_MIN(n_x - c, (size_t)GROUP);
             if (n != configured)
-                configure(n);
+                configure(&work->shapes, n, type->groups);
             configured = n;
             (type->groups ? multiply_halves : (type->minima ? multiply_minima : multiply_plain))(
                 y + c * y_stride + i, y_stride, first_lanes(n_rows - i), panel, x[c].packed,
