@@ -49,7 +49,11 @@ bool cr_plan_stopped(cr_plan *plan)
 
 cr_act cr_input_row(const cr_input *input, int i)
 {
-    size_t row = (size_t)i / input->n_parts, part = (size_t)i % input->n_parts;
+    size_t row = (size_t)i, part = 0;
+    if (input->n_parts > 1) { /* divisions would show in profiles */
+        part = row % input->n_parts;
+        row /= input->n_parts;
+    }
     uint8_t *at = input->acts + row * input->act_bytes + part * input->part_bytes;
     cr_act act = cr_act_at(at, input->width);
     if (input->packed) {

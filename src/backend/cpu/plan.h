@@ -19,11 +19,7 @@
 enum {
     CR_LOCAL_ROWS = 4, /* up to here every worker prepares all input rows itself: no barrier */
     CR_TILE = 64,      /* output rows that one worker computes at a time ... */
-#ifdef CERA_WITH_BLAS
-    CR_BAND = 512, /* ... for so many rows of the batch; OpenBLAS packs its operands each time */
-#else
-    CR_BAND = 128, /* ... for so many rows of the batch */
-#endif
+    CR_BAND = 512,     /* ... for so many rows of the batch */
 };
 
 struct cr_backend {

@@ -67,8 +67,15 @@ CR_INLINE void quantize_quad(cr_act *x, size_t b, size_t n_blocks)
 void cr_quantize__avx512(cr_act *x)
 {
     const size_t n_blocks = x->n / 32;
-    for (size_t b = 0; b < (n_blocks + 15) / 16 * 16; b += 4)
+    size_t b = 0;
+    for (; b < n_blocks; b += 4)
         quantize_quad(x, b, n_blocks);
+    for (; b % 16 != 0; b += 4) {
+        _mm512_store_si512(x->q + 32 * b, _mm512_setzero_si512());
+        _mm512_store_si512(x->q + 32 * b + 64, _mm512_setzero_si512());
+        _mm_store_ps(x->d + b, _mm_setzero_ps());
+        _mm_store_si128((__m128i *)(x->sum + 2 * b), _mm_setzero_si128());
+    }
 }
 
 void cr_rms_norm__avx512(float *y, const float *x, const float *w, size_t n, float eps)
