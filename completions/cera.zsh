@@ -35,6 +35,11 @@ _cera() {
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--prefault[bring all weights into memory before the first token, not with it]' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
+                '*--lora[LoRA adapter\: a GGUF file, or a folder of PEFT'\''s]:PATH:_files' \
+                '*--lora-scaled[the same with a factor]:PATH\:SCALE:' \
+                '*--control-vector[control vector (GGUF), added behind each layer that it has a direction for]:FILE:_files' \
+                '*--control-vector-scaled[the same with a factor]:FILE\:SCALE:' \
+                '--control-vector-layer-range[add control vectors behind these layers only, counted from 0]:FIRST-LAST:' \
                 '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '-f[read the text from a file, without its last newline]:FILE:_files' \
@@ -124,6 +129,11 @@ _cera() {
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--prefault[bring all weights into memory before the first token, not with it]' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
+                '*--lora[LoRA adapter\: a GGUF file, or a folder of PEFT'\''s]:PATH:_files' \
+                '*--lora-scaled[the same with a factor]:PATH\:SCALE:' \
+                '*--control-vector[control vector (GGUF), added behind each layer that it has a direction for]:FILE:_files' \
+                '*--control-vector-scaled[the same with a factor]:FILE\:SCALE:' \
+                '--control-vector-layer-range[add control vectors behind these layers only, counted from 0]:FIRST-LAST:' \
                 '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '--chat-template[use this template\: chatml, gemma, granite, llama2, llama3, mistral, phi3, zephyr, or Jinja]:NAME:' \
@@ -275,6 +285,11 @@ _cera() {
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--prefault[bring all weights into memory before the first token, not with it]' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
+                '*--lora[LoRA adapter\: a GGUF file, or a folder of PEFT'\''s]:PATH:_files' \
+                '*--lora-scaled[the same with a factor]:PATH\:SCALE:' \
+                '*--control-vector[control vector (GGUF), added behind each layer that it has a direction for]:FILE:_files' \
+                '*--control-vector-scaled[the same with a factor]:FILE\:SCALE:' \
+                '--control-vector-layer-range[add control vectors behind these layers only, counted from 0]:FIRST-LAST:' \
                 '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '-f[read the text from a file, without its last newline]:FILE:_files' \
@@ -312,6 +327,11 @@ _cera() {
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--prefault[bring all weights into memory before the first token, not with it]' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
+                '*--lora[LoRA adapter\: a GGUF file, or a folder of PEFT'\''s]:PATH:_files' \
+                '*--lora-scaled[the same with a factor]:PATH\:SCALE:' \
+                '*--control-vector[control vector (GGUF), added behind each layer that it has a direction for]:FILE:_files' \
+                '*--control-vector-scaled[the same with a factor]:FILE\:SCALE:' \
+                '--control-vector-layer-range[add control vectors behind these layers only, counted from 0]:FIRST-LAST:' \
                 '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '-f[read the text from a file, without its last newline]:FILE:_files' \
@@ -349,6 +369,11 @@ _cera() {
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--prefault[bring all weights into memory before the first token, not with it]' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
+                '*--lora[LoRA adapter\: a GGUF file, or a folder of PEFT'\''s]:PATH:_files' \
+                '*--lora-scaled[the same with a factor]:PATH\:SCALE:' \
+                '*--control-vector[control vector (GGUF), added behind each layer that it has a direction for]:FILE:_files' \
+                '*--control-vector-scaled[the same with a factor]:FILE\:SCALE:' \
+                '--control-vector-layer-range[add control vectors behind these layers only, counted from 0]:FIRST-LAST:' \
                 '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
                 '-f[read the text from a file, without its last newline]:FILE:_files' \
@@ -432,6 +457,11 @@ _cera() {
                 '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--prefault[bring all weights into memory before the first token, not with it]' \
+                '*--lora[LoRA adapter\: a GGUF file, or a folder of PEFT'\''s]:PATH:_files' \
+                '*--lora-scaled[the same with a factor]:PATH\:SCALE:' \
+                '*--control-vector[control vector (GGUF), added behind each layer that it has a direction for]:FILE:_files' \
+                '*--control-vector-scaled[the same with a factor]:FILE\:SCALE:' \
+                '--control-vector-layer-range[add control vectors behind these layers only, counted from 0]:FIRST-LAST:' \
                 '-p[lengths of prompts, in tokens; 0\: no such test (default 512)]:LIST:' \
                 '--n-prompt[lengths of prompts, in tokens; 0\: no such test (default 512)]:LIST:' \
                 '-n[numbers of tokens to generate; 0\: no such test (default 128)]:LIST:' \

@@ -111,7 +111,7 @@ class UsageTest(unittest.TestCase):
         self.assert_error(cera("cpu", "--seed", "3"), 2, "unknown option --seed")
 
     def test_features_that_are_not_built_are_refused(self):
-        for option in ("--lora", "--image", "--audio-in"):
+        for option in ("--image", "--audio-in"):
             self.assert_error(cera("run", TINY, "-p", "x", option, "y"), 2, option)
         for args in (["-hf", "org/repo"], ["--hf", "org/repo"], ["--bundle-id", "x"]):
             for result in (cera("run", *args), cera(*args, "run")):
