@@ -120,6 +120,22 @@ static void append_sorted(bytes *out, char **lines, size_t n)
     free(lines);
 }
 
+static bool key_is(const cera_file *file, const char *key, const char *text)
+{
+    cera_value value;
+    return cera_file_find(file, key, &value) && value.type == CERA_VALUE_STRING &&
+           value.as.s.size == strlen(text) && memcmp(value.as.s.text, text, value.as.s.size) == 0;
+}
+
+/* What kind of file it is, when it is no model. */
+static const char *kind_of(const cera_file *file)
+{
+    if (key_is(file, "general.architecture", "controlvector"))
+        return "control vector (--control-vector)";
+    bool is_lora = key_is(file, "general.type", "adapter") && key_is(file, "adapter.type", "lora");
+    return is_lora ? "LoRA adapter (--lora)" : NULL;
+}
+
 static void print_text(const cli_args *args, const cera_file *file)
 {
     cera_file_info info;
@@ -129,6 +145,8 @@ static void print_text(const cli_args *args, const cera_file *file)
                  "=== GGUF File ===\nTensors: %llu, Metadata keys: %llu\nData offset: %llu\n",
                  (unsigned long long)info.n_tensors, (unsigned long long)info.n_keys,
                  (unsigned long long)info.data_offset);
+    if (kind_of(file) != NULL)
+        bytes_printf(&text, "Kind: %s\n", kind_of(file));
     if (info.n_parts > 1)
         bytes_printf(&text, "Files: %u\n", (unsigned)info.n_parts);
 

@@ -32,7 +32,7 @@ typedef struct cr_batch_seq {
     float *const *page_states;
 
     const cr_adaptation *adapt; /* what adapters add, or NULL */
-    float *reduced;             /* [n_rows][adapt->row_floats], room for the run */
+    float *reduced; /* [n_rows][adapt->row_floats], room for the run; NULL where that is nothing */
 
     int n_logits;  /* so many of the last rows want logits */
     float *logits; /* [n_logits][n_vocab] */

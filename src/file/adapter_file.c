@@ -6,6 +6,7 @@
  *         direction.1, direction.2, ... */
 #include "file/adapter_file.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static const char A_END[] = ".lora_a", B_END[] = ".lora_b";
@@ -65,6 +66,9 @@ static cera_status read_lora(const cr_gguf *file, cr_arena *arena, cr_adapter_co
     float alpha = 0;
     CR_TRY(want_text(file, "adapter.type", "lora", err));
     CR_TRY(cr_gguf_get_f32(file, "adapter.lora.alpha", CR_OPTIONAL, &alpha, err));
+    if (!isfinite(alpha))
+        return cr_fail(err, CERA_E_FORMAT, "%s: adapter.lora.alpha: expected a finite number",
+                       out->path);
     if (cr_gguf_find(file, "adapter.alora.invocation_tokens", &tokens))
         return cr_fail(err, CERA_E_UNSUPPORTED,
                        "%s: adapter.alora.invocation_tokens: adapters that begin at a token of "

@@ -90,7 +90,7 @@ static shape_text show_shape(const uint64_t shape[4], int n_dims)
 static cera_status want_shape(const fitter *f, const cr_tensor *tensor, const uint64_t want[4])
 {
     bool equal = true;
-    int n_dims = 2;
+    int n_dims = tensor->n_dims;
     for (int i = 0; i < 4; i++) {
         equal = equal && tensor->shape[i] == want[i];
         n_dims = want[i] > 1 ? CR_MAX(n_dims, i + 1) : n_dims;
@@ -149,12 +149,12 @@ static cera_status read_row(const fitter *f, const cr_tensor *tensor, size_t i, 
 }
 
 /* Memory aligned as vectors like it, cleared; NULL when there is none, or not so much. */
-static uint8_t *room_for(fitter *f, size_t count, size_t bytes)
+static uint8_t *room_for(cr_arena *arena, size_t count, size_t bytes)
 {
     size_t size;
     if (!cr_mul_size(count, bytes, &size) || !cr_add_size(size, 64, &size))
         return NULL;
-    uint8_t *p = cr_arena_alloc(&f->adapter->arena, size);
+    uint8_t *p = cr_arena_alloc(arena, size);
     return p ? p + (64 - (uintptr_t)p % 64) % 64 : NULL;
 }
 
@@ -243,8 +243,8 @@ static cera_status begin_delta(fitter *f, const cr_adapter_pair *pair, const tar
                .row_bytes = cr_type_bytes(cr_type_get(a_type), n_cols) },
         .b_type = pair->b.type == CR_TYPE_F16 ? CR_TYPE_F16 : CR_TYPE_F32,
     };
-    delta.a.data = room_for(f, delta.a.n_rows, delta.a.row_bytes);
-    delta.b = room_for(f, n_expert, cr_delta_b_bytes(&delta));
+    delta.a.data = room_for(&f->adapter->arena, delta.a.n_rows, delta.a.row_bytes);
+    delta.b = room_for(&f->adapter->arena, n_expert, cr_delta_b_bytes(&delta));
     if (!delta.a.data || !delta.b)
         return cr_fail_nomem(f->err, 0, "an adapter's matrices");
     *out = delta;
@@ -284,30 +284,43 @@ static cera_status add_pair(fitter *f, const cr_adapter_pair *pair, const target
     return status;
 }
 
-/* A pair adapts every projection that is part of the tensor. */
-static cera_status fit_pair(fitter *f, const cr_adapter_pair *pair)
+/* A pair adapts every projection that is part of its tensor. */
+static cera_status fit_pairs(fitter *f)
 {
-    cera_adapter_info *info = &f->adapter->info;
-    int n = 0, rank = (int)CR_MIN(pair->b.shape[0], (uint64_t)CR_MAX_RANK);
-    for (size_t i = 0; i < f->n_targets; i++) {
-        if (!cr_str_is(pair->name, f->targets[i].name))
-            continue;
-        CR_TRY(add_pair(f, pair, &f->targets[i]));
-        n++;
+    const cr_adapter_content *content = f->content;
+    bool *is_used = cr_arena_array(&f->scratch, content->n_pairs + 1, sizeof *is_used);
+    if (!is_used)
+        return cr_fail_nomem(f->err, content->n_pairs, "the list of an adapter's tensors");
+    for (size_t t = 0; t < f->n_targets; t++) {
+        for (size_t i = 0; i < content->n_pairs; i++) {
+            if (!cr_str_is(content->pairs[i].name, f->targets[t].name))
+                continue;
+            CR_TRY(add_pair(f, &content->pairs[i], &f->targets[t]));
+            is_used[i] = true;
+        }
     }
+    for (size_t i = 0; i < content->n_pairs; i++) {
+        cr_str name = content->pairs[i].name;
+        if (is_used[i])
+            continue;
+        const char *text = cr_arena_copy(&f->scratch, name.data, name.size);
+        if (!text)
+            return cr_fail_nomem(f->err, name.size, "the name of a tensor");
+        if (cr_gguf_find_tensor(f->model->file, text))
+            return cr_fail(f->err, CERA_E_UNSUPPORTED, "%s: %s: this tensor cannot be adapted",
+                           content->path, text);
+        return cr_fail(f->err, CERA_E_FORMAT, "%s: %s: the model has no such tensor", content->path,
+                       text);
+    }
+    return CERA_OK;
+}
+
+static void count_pair(cera_adapter_info *info, const cr_adapter_pair *pair)
+{
+    int rank = (int)pair->b.shape[0];
     info->n_tensors++;
     info->min_rank = info->min_rank > 0 ? CR_MIN(info->min_rank, rank) : rank;
     info->max_rank = CR_MAX(info->max_rank, rank);
-    if (n > 0)
-        return CERA_OK;
-    char name[128];
-    snprintf(name, sizeof name, "%.*s", (int)CR_MIN(pair->name.size, sizeof name - 1),
-             pair->name.data);
-    if (cr_gguf_find_tensor(f->model->file, name))
-        return cr_fail(f->err, CERA_E_UNSUPPORTED, "%s: %s: this tensor cannot be adapted",
-                       f->content->path, name);
-    return cr_fail(f->err, CERA_E_FORMAT, "%s: %s: the model has no such tensor", f->content->path,
-                   name);
 }
 
 /* ---- directions -------------------------------------------------------------------------- */
@@ -323,7 +336,7 @@ static cera_status fit_direction(fitter *f, const cr_direction *direction)
         return cr_fail(f->err, CERA_E_UNSUPPORTED, "%s: %s: expected element type F32",
                        f->content->path, values->name.data);
     CR_TRY(want_shape(f, values, (uint64_t[4]){ n_embd, 1, 1, 1 }));
-    float *row = (float *)(void *)room_for(f, n_embd, sizeof *row);
+    float *row = (float *)(void *)room_for(&f->adapter->arena, n_embd, sizeof *row);
     if (!row)
         return cr_fail_nomem(f->err, n_embd * sizeof *row, "a direction");
     CR_TRY(read_row(f, values, 0, row));
@@ -383,8 +396,9 @@ static cera_status fit(fitter *f)
     if (!adapter->deltas || (content->n_directions > 0 && !adapter->directions))
         return cr_fail_nomem(f->err, n_slots * sizeof *adapter->deltas, "the adapter");
     CR_TRY(list_targets(f));
+    CR_TRY(fit_pairs(f));
     for (size_t i = 0; i < content->n_pairs; i++)
-        CR_TRY(fit_pair(f, &content->pairs[i]));
+        count_pair(&adapter->info, &content->pairs[i]);
     for (size_t i = 0; i < content->n_directions; i++)
         CR_TRY(fit_direction(f, &content->directions[i]));
     adapter->digest = digest_of(content);
@@ -499,8 +513,13 @@ cera_status cr_adaptation_new(const cr_model *model, cr_arena *arena, const cr_a
     cr_digest sum = CR_DIGEST_EMPTY;
     for (size_t k = 0; k < n; k++) {
         size_t before = n_addends + n_directions;
-        for (size_t slot = 0; slot < n_slots; slot++)
-            n_addends += delta_of(&uses[k], (int)slot) != NULL;
+        for (size_t slot = 0; slot < n_slots; slot++) {
+            const cr_delta *delta = delta_of(&uses[k], (int)slot);
+            n_addends += delta != NULL;
+            if (delta && !isfinite(delta->scale * uses[k].scale))
+                return cr_fail(err, CERA_E_ARG, "adapter %zu: scale: %g is too large for it", k,
+                               (double)uses[k].scale);
+        }
         for (int layer = 0; layer < model->hparams.n_layer; layer++)
             n_directions += direction_of(&uses[k], layer) != NULL;
         if (n_addends + n_directions == before)

@@ -1,10 +1,35 @@
-/* Any bytes as a GGUF file: opened from memory, then everything in it is read. Corpus and seeds:
- * scripts/make-gguf-corpus. */
+/* Any bytes as a GGUF file: opened from memory, then everything in it is read, and once more as an
+ * adapter. Corpus and seeds: scripts/make-gguf-corpus. */
 #include "support/gguf_walk.h"
+
+#include "file/adapter_file.h"
 
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Whatever is taken for an adapter's is a tensor of the file. */
+static void read_adapter(const cr_gguf *file, cr_host *host)
+{
+    cr_arena arena;
+    cr_arena_init(&arena, host, CR_MEM_SCRATCH);
+    cr_adapter_content content;
+    cera_error err = { .message = "" };
+    if (cr_adapter_read(file, &arena, &content, &err) == CERA_OK) {
+        for (size_t i = 0; i < content.n_pairs; i++)
+            if (!cr_gguf_find_tensor(file, content.pairs[i].a.name.data) ||
+                !cr_gguf_find_tensor(file, content.pairs[i].b.name.data))
+                abort();
+        for (size_t i = 0; i < content.n_directions; i++)
+            if (!cr_gguf_find_tensor(file, content.directions[i].values.name.data))
+                abort();
+        if (content.n_pairs + content.n_directions == 0)
+            abort();
+    } else if (err.message[0] == '\0') {
+        abort();
+    }
+    cr_arena_done(&arena);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -23,6 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (void)sum;
         if (found != cr_gguf_n_keys(file) + cr_gguf_n_tensors(file))
             abort();
+        read_adapter(file, &host);
         cr_gguf_close(file);
     } else if (file != NULL || err.message[0] == '\0' || err.status != status) {
         abort();

@@ -21,7 +21,7 @@ static size_t read_parts(const json_t *adapter, toy_part parts[MAX_PARTS])
     for (size_t i = 0; i < n; i++) {
         const json_t *entry = json_array_get(list, i);
         int n_dims = (int)json_array_size(entry) - 2;
-        assert_in_range(n_dims, 2, 3);
+        assert_in_range(n_dims, 1, 3);
         parts[i] = (toy_part){ .name = json_string_value(json_array_get(entry, 0)),
                                .type = find_type(json_string_value(json_array_get(entry, 1))),
                                .n_dims = n_dims };
@@ -70,6 +70,18 @@ static cera_adapter *open_gguf(cera_engine *engine, const json_t *adapter)
     cera_adapter *out =
         open_source(engine, &(cera_source){ .data = file.data, .n_data = file.size });
     build_done(&file); /* what it says has been copied */
+    return out;
+}
+
+static cera_adapter *open_control(cera_engine *engine, const json_t *adapter)
+{
+    static toy_part parts[MAX_PARTS];
+    gguf_build file;
+    toy_control_build(&file, (uint64_t)golden_int(adapter, "seed"), parts,
+                      read_parts(adapter, parts));
+    cera_adapter *out =
+        open_source(engine, &(cera_source){ .data = file.data, .n_data = file.size });
+    build_done(&file);
     return out;
 }
 
@@ -130,15 +142,22 @@ static void check_case(const json_t *c)
     int rank = 0;
     for (size_t i = 0; i < n; i++) {
         const json_t *adapter = json_array_get(list, i);
-        bool is_peft = strcmp(format, "peft") == 0;
-        uses[i].adapter = is_peft ? open_peft(engine, adapter) : open_gguf(engine, adapter);
+        bool is_peft = strcmp(format, "peft") == 0, is_control = strcmp(format, "control") == 0;
+        uses[i].adapter = is_peft      ? open_peft(engine, adapter)
+                          : is_control ? open_control(engine, adapter)
+                                       : open_gguf(engine, adapter);
         uses[i].scale = (float)golden_number(adapter, "scale");
+        if (is_control) {
+            const json_t *layers = golden_get(adapter, "layers");
+            uses[i].first_layer = (int)json_integer_value(json_array_get(layers, 0));
+            uses[i].last_layer = (int)json_integer_value(json_array_get(layers, 1));
+        }
         cera_adapter_info info;
         cera_adapter_get_info(uses[i].adapter, &info);
-        assert_int_equal(info.kind, CERA_ADAPTER_LORA);
+        assert_int_equal(info.kind, is_control ? CERA_ADAPTER_CONTROL : CERA_ADAPTER_LORA);
         rank += info.max_rank;
     }
-    printf("    %-20s %s %4d ", name, format, rank);
+    printf("    %-20s %-7s %4d ", name, format, rank);
     double worst = compare(c, engine, uses, n);
     for (size_t i = 0; i < n; i++)
         cera_adapter_close(uses[i].adapter);
@@ -153,7 +172,8 @@ static void check_case(const json_t *c)
 static void test_reference(void **state)
 {
     (void)state;
-    printf("    model             format rank   with      without   (difference / deviation)\n");
+    printf(
+        "    model                format  rank    with      without   (difference / deviation)\n");
     size_t i;
     json_t *c;
     json_array_foreach (golden_get(adapted, "cases"), i, c)

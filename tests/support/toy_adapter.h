@@ -61,7 +61,17 @@ static inline void toy_lora_build(gguf_build *out, const char *arch, uint64_t se
     toy_parts_build(out, seed, parts, n);
 }
 
-/* The same as safetensors: shapes the other way round, F32. */
+/* A control vector. */
+static inline void toy_control_build(gguf_build *out, uint64_t seed, const toy_part *parts,
+                                     size_t n)
+{
+    build_init(out);
+    build_header(out, 3, n, 1);
+    build_key_text(out, "general.architecture", "controlvector");
+    toy_parts_build(out, seed, parts, n);
+}
+
+/* LoRA as safetensors: shapes the other way round, F32. */
 static inline void toy_safetensors_build(gguf_build *out, uint64_t seed, const toy_part *parts,
                                          size_t n)
 {

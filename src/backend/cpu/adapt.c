@@ -76,26 +76,53 @@ void cr_plan_reduce(cr_plan *plan, int worker, const cr_op *op, const cr_input *
         cr_pool_barrier(plan->backend->pool);
 }
 
+/* The strip of B that output `first` of the projection is in, its bytes, and the outputs before that one
+ * in it. */
+static const uint8_t *strip_of(const cr_delta *delta, size_t first, size_t *bytes,
+                               size_t *n_skipped)
+{
+    size_t expert = first / delta->n_rows, at = first % delta->n_rows;
+    *bytes = cr_type_bytes(cr_type_get(delta->b_type), (size_t)delta->rank * CR_STRIP);
+    *n_skipped = at % CR_STRIP;
+    return delta->b + expert * cr_delta_b_bytes(delta) + at / CR_STRIP * *bytes;
+}
+
 /* y[0, n) += outputs [first, first + n) of B z */
 static void expand(const cr_kernels *kernels, const cr_delta *delta, const float *z, size_t first,
                    size_t n, float *y)
 {
     cr_mix_values *mix = kernels->mix_values[delta->b_type];
-    size_t rank = (size_t)delta->rank, expert = first / delta->n_rows, at = first % delta->n_rows;
-    size_t strip_bytes = cr_type_bytes(cr_type_get(delta->b_type), rank * CR_STRIP);
-    const uint8_t *b = delta->b + expert * cr_delta_b_bytes(delta);
-    for (size_t done = 0; done < n;) {
-        size_t strip = (at + done) / CR_STRIP, skipped = (at + done) % CR_STRIP;
+    size_t rank = (size_t)delta->rank, strip, skipped;
+    const uint8_t *b = strip_of(delta, first, &strip, &skipped);
+    for (size_t done = 0; done < n; b += strip, skipped = 0) {
         size_t some = CR_MIN(CR_STRIP - skipped, n - done);
         if (some == CR_STRIP) {
-            mix(y + done, z, b + strip * strip_bytes, CR_STRIP, rank);
+            mix(y + done, z, b, CR_STRIP, rank);
         } else {
             float part[CR_STRIP] = { 0 };
             memcpy(part + skipped, y + done, some * sizeof *y);
-            mix(part, z, b + strip * strip_bytes, CR_STRIP, rank);
+            mix(part, z, b, CR_STRIP, rank);
             memcpy(y + done, part + skipped, some * sizeof *y);
         }
         done += some;
+    }
+}
+
+void cr_plan_fetch(const cr_plan *plan, const cr_proj *proj, size_t first, size_t n,
+                   const cr_input *input, cr_band band)
+{
+    enum { LINE = 64 };
+    int at = band.list ? band.list[band.row] : band.row;
+    const cr_adaptation *adapt = plan->rows[cr_input_of(input, at)].adapt;
+    if (!adapt)
+        return;
+    for (int k = adapt->first[proj->slot]; k < adapt->first[proj->slot + 1]; k++) {
+        const cr_delta *delta = adapt->addends[k].delta;
+        size_t strip, n_skipped;
+        const uint8_t *b = strip_of(delta, first, &strip, &n_skipped);
+        size_t end = (n_skipped + n + CR_STRIP - 1) / CR_STRIP * strip;
+        for (size_t line = 0; line < end; line += LINE)
+            CR_PREFETCH(b + line);
     }
 }
 

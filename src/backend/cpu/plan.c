@@ -176,6 +176,8 @@ void cr_plan_multiply(const cr_plan *plan, int worker, const cr_weight *w, size_
 void cr_plan_project(const cr_plan *plan, int worker, const cr_proj *proj, size_t first, size_t n,
                      const cr_input *input, cr_band band, float *y, size_t y_stride)
 {
+    if (plan->is_adapted)
+        cr_plan_fetch(plan, proj, first, n, input, band);
     cr_plan_multiply(plan, worker, proj->weight, first, n, input, band, y, y_stride);
     const float *bias = proj->bias ? cr_weight_f32(proj->bias) + first : NULL;
     for (int i = 0; i < band.n && bias; i++)
@@ -370,7 +372,7 @@ static void begin_rows(cr_plan *plan)
                 .position = seq->n_past + i,
                 .token = seq->tokens[i],
                 .adapt = seq->adapt,
-                .reduced = seq->adapt ? seq->reduced + (size_t)i * seq->adapt->row_floats : NULL,
+                .reduced = seq->reduced ? seq->reduced + (size_t)i * seq->adapt->row_floats : NULL,
                 .logits = i < first ? NULL : seq->logits + (size_t)(i - first) * n_vocab,
                 .hidden = seq->hidden ? seq->hidden + (size_t)i * n_embd : NULL,
             };

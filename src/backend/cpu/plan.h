@@ -152,6 +152,9 @@ void cr_plan_project(const cr_plan *plan, int worker, const cr_proj *proj, size_
 /* What adapters add (adapt.c). Their A times n inputs of the op, for all workers to read: each worker
  * calls this, and meets the others inside when a row is adapted. */
 void cr_plan_reduce(cr_plan *plan, int worker, const cr_op *op, const cr_input *input, int n);
+/* Asks for what cr_plan_add will read of B, which then comes while the weights are multiplied. */
+void cr_plan_fetch(const cr_plan *plan, const cr_proj *proj, size_t first, size_t n,
+                   const cr_input *input, cr_band band);
 /* Their B times that, on top of what cr_plan_project has in y. */
 void cr_plan_add(const cr_plan *plan, const cr_proj *proj, size_t first, size_t n,
                  const cr_input *input, cr_band band, float *y, size_t y_stride);
