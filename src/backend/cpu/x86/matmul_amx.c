@@ -273,8 +273,12 @@ CR_INLINE void matmul_packed(float *y, size_t y_stride, const void *w, size_t ro
         if (type->offset != 0)
             take_offset(panel, n_blocks, type->offset);
         atomic_signal_fence(memory_order_seq_cst);
+        const next_rows ahead = next_rows_at(w, row_bytes, i + PANEL, 1, n_blocks);
+        size_t n_fetched = 0;
         for (size_t c = 0; c < n_x; c += GROUP) {
             const size_t n = CR_MIN(n_x - c, (size_t)GROUP);
+            for (; n_fetched < (c + n) * n_blocks / n_x; n_fetched++)
+                fetch_block(&ahead, n_fetched);
             if (n != configured)
                 configure(&work->shapes, n, type->groups);
             configured = n;

@@ -112,10 +112,11 @@ CR_INLINE void multiply_block(__m512 (*chain)[PANELS], __mmask16 begun,
 /* The chains of a group: [chain][column][panel][row]. */
 typedef __m512 group_chains[CR_CHAINS][GROUP][PANELS];
 
-/* y[c * y_stride + r], r in [0, n_rows), at most 16 for each of the n_panels panels. */
+/* y[c * y_stride + r], r in [0, n_rows), at most 16 for each of the n_panels panels. Meanwhile `ahead`
+ * is fetched. */
 CR_INLINE void multiply(float *y, size_t y_stride, size_t n_rows, const panel_block *panel,
                         size_t n_panels, const cr_act *x, size_t n_x, group_chains chains,
-                        const weights *type)
+                        next_rows ahead, const weights *type)
 {
     const size_t n_blocks = x->n / 32;
     for (size_t i = n_blocks; i < CR_CHAINS; i++)
@@ -125,6 +126,7 @@ CR_INLINE void multiply(float *y, size_t y_stride, size_t n_rows, const panel_bl
         chains[i][c][p] = _mm512_setzero_ps();
 
     for (size_t b = 0; b < n_blocks; b++) {
+        fetch_block(&ahead, b);
         /* With an initializer, or else compilers that clear variables clear it for each block. */
         const panel_block block[PANELS] = { panel[b], panel[b + (n_panels - 1) * n_blocks] };
         __m512(*chain)[PANELS] = chains[b % CR_CHAINS];
@@ -164,9 +166,10 @@ CR_INLINE void matmul_panels(float *y, size_t y_stride, const void *w, size_t ro
         const rows16 r = rows16_at(w, row_bytes, i + p * PANEL, n_rows);
         type->fill(panel + p * n_blocks, &r, n_blocks);
     }
-    for (size_t c = 0; c < n_x; c += GROUP)
+    next_rows ahead = next_rows_at(w, row_bytes, i + n_panels * PANEL, n_panels, n_blocks);
+    for (size_t c = 0; c < n_x; c += GROUP, ahead.block_bytes = 0)
         multiply(y + c * y_stride + i, y_stride, n_rows - i, panel, n_panels, x + c,
-                 CR_MIN(n_x - c, (size_t)GROUP), chains, type);
+                 CR_MIN(n_x - c, (size_t)GROUP), chains, ahead, type);
 }
 
 CR_INLINE void matmul(float *y, size_t y_stride, const void *w, size_t row_bytes, size_t n_rows,

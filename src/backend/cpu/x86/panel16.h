@@ -23,6 +23,26 @@ typedef struct rows16 {
     __m512i offset; /* of each, from the first */
 } rows16;
 
+/* The rows of the next panels, block_bytes of them for a block of these: fetched while these are
+ * multiplied. They may lie behind the matrix, where a worker's share ends: fetching never faults. */
+typedef struct next_rows {
+    const char *p;
+    size_t block_bytes;
+} next_rows;
+
+CR_INLINE next_rows next_rows_at(const void *w, size_t row_bytes, size_t i, size_t n_panels,
+                                 size_t n_blocks)
+{
+    return (next_rows){ (const char *)((uintptr_t)w + i * row_bytes),
+                        n_panels * PANEL * row_bytes / n_blocks };
+}
+
+CR_INLINE void fetch_block(const next_rows *rows, size_t b)
+{
+    for (size_t at = 0; at < rows->block_bytes; at += 64)
+        _mm_prefetch(rows->p + b * rows->block_bytes + at, _MM_HINT_T1);
+}
+
 typedef void panel_fill(panel_block *to, const rows16 *r, size_t n_blocks);
 
 CR_INLINE rows16 rows16_at(const void *w, size_t row_bytes, size_t i, size_t n_rows)
