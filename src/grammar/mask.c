@@ -6,6 +6,7 @@
  * - Where all characters of some groups (letters; anything but a quote) lead on alike, up to `run`
  *   of them in a row, the tokens made of at most so many are taken as one set, at the root of the
  *   tree and behind a blank; elsewhere a subtree that has only those is taken whole.
+ *   Subtrees with nothing but those and characters that end the run at once are not entered.
  * - A walk from a state that takes the same steps as an earlier one from another state finds the
  *   same tokens. The steps are kept with a mask, and there are few different ones.
  * - Readers mostly share all but the top of their stacks. The walk is done with what they share
@@ -120,8 +121,12 @@ static bool find_groups(cr_matcher *m, uint32_t state)
     if (next == CR_STATE_FULL ||
         (next != CR_STATE_DEAD && groups_to(m, state, next, &groups) == NO_ROOM))
         return false;
+    uint64_t dead = 0;
+    if (!s->escapes && groups_to(m, state, CR_STATE_DEAD, &dead) == NO_ROOM)
+        return false;
     s->after = next;
     s->groups = groups;
+    s->dead = dead;
     return true;
 }
 
@@ -129,19 +134,19 @@ static bool find_groups(cr_matcher *m, uint32_t state)
 static bool find_run(cr_matcher *m, uint32_t state)
 {
     uint32_t chain[CR_RUN_MAX], n = 0;
-    uint64_t groups = 0; /* of the state before */
-    uint8_t run = 0;
+    uint64_t groups = 0;        /* of the state before */
+    uint64_t dead = UINT64_MAX; /* in the chain so far */
+    int run = 0;
     bool is_cut = false;
     /* Along the chain of states that have the groups of those before them. */
-    for (uint32_t at = state;; at = m->states[at].after) {
+    uint32_t at = state;
+    for (;; at = m->states[at].after) {
         const cr_state *s = &m->states[at];
         if (!find_groups(m, at))
             return false;
+        dead &= s->dead;
         if ((groups & ~s->groups) != 0) {
-            uint64_t dead;
-            if (groups_to(m, at, CR_STATE_DEAD, &dead) == NO_ROOM)
-                return false;
-            is_cut = (groups & ~dead) == 0 && !s->escapes;
+            is_cut = (groups & ~s->dead) == 0;
             break;
         }
         if (s->run != CR_RUN_UNKNOWN) {
@@ -151,6 +156,7 @@ static bool find_run(cr_matcher *m, uint32_t state)
         }
         if (n == CR_RUN_MAX) {
             m->states[state].run = CR_RUN_MAX;
+            m->states[state].dead = dead;
             return true;
         }
         chain[n++] = at;
@@ -158,15 +164,19 @@ static bool find_run(cr_matcher *m, uint32_t state)
         if (groups == 0)
             break;
         if (s->after == at) {
-            run = CR_RUN_MAX;
+            run = CR_RUN_ENDLESS;
             break;
         }
     }
+    dead = m->states[at].dead;
     while (n-- > 0) {
         cr_state *s = &m->states[chain[n]];
         is_cut = is_cut && run < CR_RUN_MAX;
-        run = (uint8_t)(s->groups == 0 ? 0 : CR_MIN(run + 1, (int)CR_RUN_MAX));
-        s->run = run;
+        if (run != CR_RUN_ENDLESS)
+            run = s->groups == 0 ? 0 : CR_MIN(run + 1, (int)CR_RUN_MAX);
+        s->run = (uint8_t)run;
+        dead &= s->dead;
+        s->dead = dead;
         s->is_cut = is_cut;
         is_cut = is_cut && !s->escapes;
     }
@@ -271,8 +281,9 @@ static bool walk_below(cr_matcher *m, uint32_t base, walk *w)
         const cr_trie_node *node = &t->nodes[i];
         uint8_t chars = m->chars[node->depth - 1];
         if (chars != OFF) {
-            if ((t->sets[node->set] & ~first->groups) == 0 &&
-                (chars + node->longest <= first->run || first->is_cut)) {
+            if ((t->sets[node->set] & ~(first->groups | first->dead)) == 0 &&
+                (chars + node->longest <= first->run || first->is_cut ||
+                 first->run == CR_RUN_ENDLESS)) {
                 i += node->skip;
                 continue;
             }
@@ -314,8 +325,10 @@ static bool walk_below(cr_matcher *m, uint32_t base, walk *w)
             }
             w->notes->escapes[w->notes->n_escapes++] = i;
         }
-        /* What begins with a blank has sets of its own. */
-        if (base == 0 && i == t->after_blank && chars == OFF) {
+        /* What begins with a blank has sets of its own, where more may follow the blank than it. */
+        if (base == 0 && i == t->after_blank &&
+            (chars == OFF || !know_run(m, state) ||
+             (m->states[state].groups & ~first->groups) != 0)) {
             if (!walk_below(m, i, w))
                 return false;
             if (w->too_many)
@@ -353,7 +366,10 @@ static answer is_alike(cr_matcher *m, uint32_t a, uint32_t b)
         return YES;
     if (!know_run(m, b))
         return NO_ROOM;
-    return x->groups == y->groups && x->run == y->run && x->is_cut == y->is_cut ? YES : NO;
+    return x->groups == y->groups && x->run == y->run && x->is_cut == y->is_cut &&
+                   (x->dead & ~y->dead) == 0
+               ? YES
+               : NO;
 }
 
 /* Whether the walk that made the mask takes the same steps from this state: each state on the way has

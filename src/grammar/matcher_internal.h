@@ -39,6 +39,7 @@ typedef struct cr_state {
     } mask[2];
     uint32_t after;  /* where most characters lead; CR_STATE_UNKNOWN */
     uint64_t groups; /* of bytes, whose characters all lead there */
+    uint64_t dead;   /* of bytes that do not go on, here and as long as the run lasts */
 } cr_state;
 
 /* A step of a walk. */

@@ -202,7 +202,8 @@ static bool add_runs(cr_token_table *t, cr_token_runs *runs, uint32_t id, cr_str
         cr_bit_set(*has, id);
         n_chars += cr_is_lead(byte) ? 1 : 0;
     }
-    for (size_t n = CR_MAX(n_chars, (size_t)1); n <= CR_RUN_MAX && piece.size > 0; n++)
+    for (size_t n = CR_MIN(CR_MAX(n_chars, (size_t)1), (size_t)CR_RUN_ENDLESS);
+         n <= CR_RUN_ENDLESS && piece.size > 0; n++)
         cr_bit_set(runs->upto[n], id);
     return true;
 }
@@ -210,7 +211,7 @@ static bool add_runs(cr_token_table *t, cr_token_runs *runs, uint32_t id, cr_str
 static bool find_runs(cr_token_table *t)
 {
     for (size_t i = 0; i < 2; i++) {
-        for (size_t n = 1; n <= CR_RUN_MAX; n++) {
+        for (size_t n = 1; n <= CR_RUN_ENDLESS; n++) {
             t->runs[i].upto[n] = cr_arena_array(&t->arena, t->n_words, sizeof(uint64_t));
             if (!t->runs[i].upto[n])
                 return false;

@@ -21,14 +21,15 @@ enum {
 
 enum { CR_N_GROUPS = 64 };
 
-/* A run of more characters than this is taken for one of this length. */
-enum { CR_RUN_MAX = 16 };
+/* A run of more characters than the first is taken for one of this length, but for one that never
+ * ends. */
+enum { CR_RUN_MAX = 32, CR_RUN_ENDLESS };
 
 /* Tokens by what they are made of: as they are, or only those that begin with a blank, by what is
  * behind it. All of [n_words]. */
 typedef struct cr_token_runs {
-    uint64_t *has[CR_N_GROUPS];     /* a character of the group; NULL: none has */
-    uint64_t *upto[CR_RUN_MAX + 1]; /* 1 to so many characters, all of them whole */
+    uint64_t *has[CR_N_GROUPS];         /* a character of the group; NULL: none has */
+    uint64_t *upto[CR_RUN_ENDLESS + 1]; /* 1 to so many characters, all of them whole */
 } cr_token_runs;
 
 typedef struct cr_trie_node {

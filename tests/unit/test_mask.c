@@ -179,6 +179,9 @@ static void masks_are_shared_where_they_are_equal(void **state)
         "root ::= (\"3\" [a-z]{1,20} \".\" | \"2\" [a-z ]{4,9} | \"1\" [a-z]{1,20} [.,])*",
         "root ::= (\"1\" [^\\\"]{3,30} \"\\\"\" | \"2\" [^\\\"]{3,30} [\\\".] \"x\")*",
         "root ::= (\"1\" w | \"2\" w \"s\" | \"3\" w w)* w ::= [A-Za-z] [a-z0-9_]{0,18} \" \"?",
+        /* Runs of different lengths behind the same step, in subtrees that are taken whole. */
+        "root ::= (\"1\" [rt] [a-z]{9} | \"2\" [rt] [a-z]{2} | \"3\" [rt] [a-z]{4} \".\")*",
+        "root ::= (\"1\" [a-z] | \"2\" [a-z]{3} [a-z.] | \"3\" [a-z]{2} [^a-z] \"\\n\")*",
     };
     /* Which state is met first is up to the seed. */
     for (uint32_t seed = 0; seed < 8; seed++) {
