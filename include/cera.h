@@ -769,7 +769,8 @@ CERA_API cera_status cera_session_embed(cera_session *session, const int32_t *id
  * dropped ones. Logits stay. What follows is this session's alone and is never reused by another; what
  * its keys came from is kept, so that shifting again does not add to the error. n_keep + n_drop is less
  * than the position. CERA_E_UNSUPPORTED where keys cannot be moved (recurrent states, windows, YaRN):
- * there cera_session_sync with the shorter history computes it again. */
+ * there cera_session_sync with the shorter history computes it again. A grammar's text that is open
+ * stays so when it and the token before it are behind what is dropped. */
 CERA_API cera_status cera_session_shift(cera_session *session, size_t n_keep, size_t n_drop,
                                         cera_error *err);
 

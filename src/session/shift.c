@@ -128,7 +128,12 @@ static void accept(cr_session *session, int n_keep, int n_drop, cr_origin *origi
     cr_session_see_tree(session);
     memmove(session->history + n_keep, session->history + n_keep + n_drop,
             (size_t)(end - n_keep) * sizeof *session->history);
-    cr_session_set_open(session, (cr_session_open){ .grammar = NULL });
+    cr_session_open open = session->open;
+    /* With the token before its text, which decides about a blank. */
+    bool stays = open.grammar && open.start > (size_t)n_keep + (size_t)n_drop;
+    open.start -= (size_t)n_drop;
+    open.end -= (size_t)n_drop;
+    cr_session_set_open(session, stays ? open : (cr_session_open){ .grammar = NULL });
 }
 
 cera_status cr_session_shift(cr_session *session, size_t n_keep, size_t n_drop, cera_error *err)

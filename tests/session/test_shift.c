@@ -300,6 +300,45 @@ static void generations_go_on(void **state)
     }
 }
 
+/* A grammar's text that is open moves with its tokens; a shift that takes the token before it, or
+ * some of it, closes it. */
+static void open_texts_move(void **state)
+{
+    (void)state;
+    enum { N_PROMPT = 50, N_KEEP = 4, FIRST = 40, N_TEXT = 8 };
+    static const char gbnf[] = "root ::= <[40]> <[41]> <[42]> <[43]> <[44]> <[45]> <[46]> <[47]>";
+    fixture x;
+    begin(&x, "llama", CERA_KV_F16);
+    cera_grammar *grammar;
+    assert_int_equal(cera_grammar_from_gbnf(gbnf, sizeof gbnf - 1, cera_engine_vocab(x.engine),
+                                            NULL, &grammar, NULL),
+                     CERA_OK);
+    for (int n_cut = 1; n_cut < N_TEXT; n_cut++) {
+        for (size_t left = 0; left <= 3; left++) { /* tokens of the prompt that stay before it */
+            cera_session *s = append(&x, N_PROMPT);
+            cera_generate_options options;
+            cera_generate_options_init(&options);
+            options.grammar = grammar;
+            options.max_tokens = n_cut;
+            cera_summary summary;
+            assert_int_equal(cera_session_generate(s, &options, NULL, &summary, NULL), CERA_OK);
+            assert_true(summary.is_unfinished);
+            shift(s, N_KEEP, N_PROMPT - N_KEEP - left);
+            options.max_tokens = N_TEXT;
+            assert_int_equal(cera_session_generate(s, &options, NULL, &summary, NULL), CERA_OK);
+            assert_false(summary.is_unfinished);
+            assert_int_equal(summary.n_generated, left > 0 ? N_TEXT - n_cut : N_TEXT);
+            size_t n;
+            const int32_t *history = cera_session_history(s, &n);
+            for (int i = 0; i < N_TEXT; i++)
+                assert_int_equal(history[n - N_TEXT + (size_t)i], FIRST + i);
+            cera_session_free(s);
+        }
+    }
+    cera_grammar_free(grammar);
+    end(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +348,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_shifted_says_why),
         cmocka_unit_test(failing_changes_nothing),
         cmocka_unit_test(generations_go_on),
+        cmocka_unit_test(open_texts_move),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Generating under a grammar with the real model: it is kept to the byte, ends where it ends, says when
  * it was cut, goes on where it was cut, and costs no allocation a token. */
+#define _DEFAULT_SOURCE /* mkstemp */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static cera_engine *engine;
 
@@ -172,6 +174,116 @@ static void goes_on_where_it_was_cut(void **state)
     assert_string_equal(rest.text, "xyz");
     cera_session_free(s);
     cera_grammar_free(other);
+    cera_grammar_free(g);
+}
+
+/* The rest of an open text, and what it ends as. */
+static void assert_rest(cera_session *s, cera_grammar *g, const char *rest)
+{
+    cera_generate_options options = tiny_greedy(100);
+    options.grammar = g;
+    tiny_record record = { .n_tokens = 0 };
+    cera_summary summary = tiny_generate(s, &options, &record);
+    assert_string_equal(record.text, rest);
+    assert_int_equal(summary.finish, CERA_FINISH_STOP);
+    assert_false(summary.is_unfinished);
+}
+
+/* A session at the prompt and `n` tokens of the text. */
+static cera_session *cut_after(cera_grammar *g, int n, tiny_record *record)
+{
+    cera_session *s = start();
+    cera_generate_options options = tiny_greedy(n);
+    options.grammar = g;
+    *record = (tiny_record){ .n_tokens = 0 };
+    assert_true(tiny_generate(s, &options, record).is_unfinished);
+    return s;
+}
+
+/* An open text is the fork's, too; a rewind leaves what is before it open, at any place of it. */
+static void forks_and_rewinds_go_on(void **state)
+{
+    (void)state;
+    cera_grammar *g = compile(json);
+    static tiny_record whole, cut;
+    cera_session *s = start(), *child;
+    cera_generate_options options = tiny_greedy(100);
+    options.grammar = g;
+    whole = (tiny_record){ .n_tokens = 0 };
+    tiny_generate(s, &options, &whole);
+    cera_session_free(s);
+    for (int n = 1; n < whole.n_tokens; n++) {
+        s = cut_after(g, n, &cut);
+        assert_int_equal(cera_session_fork(s, &child, NULL), CERA_OK);
+        assert_rest(s, g, whole.text + cut.size);
+        assert_rest(child, g, whole.text + cut.size); /* what the parent did is not its */
+        cera_session_free(s);
+        cera_session_free(child);
+        for (int back = 0; back <= n; back += n > 1 ? n - 1 : 1) {
+            static tiny_record left;
+            s = cut_after(g, n - back, &left);
+            cera_session_free(s);
+            s = cut_after(g, n, &cut);
+            assert_int_equal(cera_session_rewind(s, (size_t)(TINY_PROMPT + n - back), NULL),
+                             CERA_OK);
+            assert_rest(s, g, whole.text + left.size);
+            cera_session_free(s);
+        }
+    }
+    /* Back before its first token: it begins anew. */
+    s = cut_after(g, 4, &cut);
+    assert_int_equal(cera_session_rewind(s, TINY_PROMPT - 1, NULL), CERA_OK);
+    options.max_tokens = 1;
+    tiny_generate(s, &options, &cut);
+    assert_int_equal(cut.text[0], '{');
+    cera_session_free(s);
+    cera_grammar_free(g);
+}
+
+/* Cancelled, it is unfinished, and the next generation goes on. */
+static void goes_on_after_a_cancel(void **state)
+{
+    (void)state;
+    cera_grammar *g = compile(json);
+    cera_generate_options options = tiny_greedy(100);
+    options.grammar = g;
+    static tiny_record whole, cut;
+    cera_session *s = start();
+    whole = (tiny_record){ .n_tokens = 0 };
+    tiny_generate(s, &options, &whole);
+    cera_session_free(s);
+    for (int at = 1; at + 1 < whole.n_tokens; at++) {
+        s = start();
+        cut = (tiny_record){ .cancel = s, .cancel_at = at };
+        cera_summary summary = tiny_generate(s, &options, &cut);
+        assert_int_equal(summary.finish, CERA_FINISH_CANCELLED);
+        assert_true(summary.is_unfinished);
+        assert_rest(s, g, whole.text + cut.size);
+        cera_session_free(s);
+    }
+    cera_grammar_free(g);
+}
+
+/* A file has no grammar: what was loaded begins anew, and what was saved from goes on. */
+static void a_file_has_no_open_text(void **state)
+{
+    (void)state;
+    cera_grammar *g = compile("root ::= \"abcdefghij\" \"0123456789\"");
+    static tiny_record cut;
+    cera_session *s = cut_after(g, 2, &cut);
+    char path[] = "open_text.XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(cera_session_save(s, path, NULL), CERA_OK);
+    size_t n_saved = cut.size;
+    cera_session *loaded = cut_after(g, 3, &cut);
+    assert_int_equal(cera_session_load(loaded, path, NULL), CERA_OK);
+    remove(path);
+    assert_rest(loaded, g, "abcdefghij0123456789");
+    assert_rest(s, g, &"abcdefghij0123456789"[n_saved]);
+    cera_session_free(s);
+    cera_session_free(loaded);
     cera_grammar_free(g);
 }
 
@@ -332,7 +444,8 @@ int main(void)
         cmocka_unit_test(keeps_to_the_grammar),      cmocka_unit_test(ends_where_the_grammar_may),
         cmocka_unit_test(goes_on_where_it_was_cut),  cmocka_unit_test(fails_without_harm),
         cmocka_unit_test(a_token_allocates_nothing), cmocka_unit_test(fails_without_memory),
-        cmocka_unit_test(states_fork_and_rewind),
+        cmocka_unit_test(states_fork_and_rewind),    cmocka_unit_test(forks_and_rewinds_go_on),
+        cmocka_unit_test(goes_on_after_a_cancel),    cmocka_unit_test(a_file_has_no_open_text),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
