@@ -812,6 +812,8 @@ cera_status cr_schema_to_gbnf(cr_str schema, const cr_schema_options *options, c
     cr_buf_init(&c.known, host, CR_MEM_SCRATCH);
     size_t before = out->size;
     cera_status status = compile(&c, schema);
+    if (status == CERA_OK && !cr_schema_prune(&c, before))
+        status = cr_schema_no_memory(&c);
     if (status != CERA_OK)
         out->size = before;
     cr_buf_done(&c.known);

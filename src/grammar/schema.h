@@ -6,6 +6,7 @@
  *     schema_string.c   strings: pattern, format, lengths
  *     schema_tag.c      strings without quotes, in front of a tag
  *     schema_number.c   numbers: bounds, multiples
+ *     schema_prune.c    rules that nothing uses
  *     dfa.c, regex.c    sets of strings: regular expressions, and what is left when one is taken
  *                       away from another
  *

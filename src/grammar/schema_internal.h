@@ -109,4 +109,8 @@ void cr_schema_set_rule(cr_compiler *c, const cr_dfa *set, bool in_json, uint32_
 int cr_schema_check(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth);
 int cr_schema_check_number(cr_compiler *c, const cr_json *schema, const cr_json *value);
 
+/* Takes the rules that "root" does not need out of what was put out from `start` on; false without
+ * memory. */
+bool cr_schema_prune(cr_compiler *c, size_t start);
+
 #endif

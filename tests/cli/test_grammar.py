@@ -123,6 +123,7 @@ class Command(unittest.TestCase):
         self.assertIn("root ::= ", r.out)
         good, bad = '{"name": "é", "age": 130}', '{"name": "x", "age": 131}'
         r = cera("grammar", "check", "--grammar", r.out, good, bad)
+        self.assertNotIn("nothing uses", r.err)
         self.assertIn("accepted", r.out.split("\n")[0])
         self.assertIn("at byte", r.out.split("\n")[1])
 
