@@ -144,16 +144,25 @@ const cr_dfa *cr_dfa_text(cr_dfa_shop *shop, cr_str text)
     return cr_dfa_builder_finish(&b);
 }
 
-/* A state per remainder, and the start, which has no digit yet. */
-const cr_dfa *cr_dfa_multiples(cr_dfa_shop *shop, uint32_t divisor)
+/* The start, which has no digit yet; then for the whole part, for a point, and for each digit behind it
+ * a state per remainder. What is short of n_fraction digits counts as if zeros followed. */
+const cr_dfa *cr_dfa_multiples(cr_dfa_shop *shop, uint32_t divisor, uint32_t n_fraction)
 {
     cr_dfa_builder b;
     cr_dfa_builder_init(&b, shop);
-    for (uint32_t i = 0; i <= divisor && !b.failed; i++) {
-        cr_dfa_builder_state(&b, i == 1);
-        uint32_t rest = i > 0 ? i - 1 : 0;
-        for (uint32_t digit = 0; digit < 10; digit++)
-            cr_dfa_builder_move(&b, '0' + digit, '0' + digit, (rest * 10 + digit) % divisor + 1);
+    uint32_t n_parts = n_fraction > 0 ? n_fraction + 2 : 1;
+    for (uint32_t i = 0; i <= divisor * n_parts && !b.failed; i++) {
+        uint32_t rest = i > 0 ? (i - 1) % divisor : 0, part = i > 0 ? (i - 1) / divisor : 0;
+        uint32_t padded = rest;
+        for (uint32_t n = part > 0 ? part - 1 : 0; n < n_fraction; n++)
+            padded = padded * 10 % divisor;
+        cr_dfa_builder_state(&b, i > 0 && padded == 0);
+        if (i > 0 && part == 0 && n_fraction > 0)
+            cr_dfa_builder_move(&b, '.', '.', divisor + rest + 1);
+        uint32_t next = part > 0 ? part + 1 : 0;
+        for (uint32_t digit = 0; digit < 10 && next < n_parts; digit++)
+            cr_dfa_builder_move(&b, '0' + digit, '0' + digit,
+                                next * divisor + (rest * 10 + digit) % divisor + 1);
     }
     return cr_dfa_builder_finish(&b);
 }

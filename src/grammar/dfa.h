@@ -40,8 +40,9 @@ const cr_dfa *cr_dfa_not(cr_dfa_shop *shop, const cr_dfa *a);
 const cr_dfa *cr_dfa_length(cr_dfa_shop *shop, uint32_t least, uint32_t most);
 /* Just this string. */
 const cr_dfa *cr_dfa_text(cr_dfa_shop *shop, cr_str text);
-/* Decimal numbers (no sign) that `divisor` divides; at least one digit. */
-const cr_dfa *cr_dfa_multiples(cr_dfa_shop *shop, uint32_t divisor);
+/* Decimal numbers (no sign) that divisor / 10^n_fraction divides, with at least one digit and at most
+ * n_fraction behind the point. */
+const cr_dfa *cr_dfa_multiples(cr_dfa_shop *shop, uint32_t divisor, uint32_t n_fraction);
 bool cr_dfa_accepts(const cr_dfa *a, cr_str text);
 
 /* Building one move by move: states in order, moves of a state in ascending order. */

@@ -216,39 +216,63 @@ static const cr_dfa *signed_set(cr_compiler *c, const cr_dfa *set, const limits 
     return set;
 }
 
-static cera_status find_divisor(cr_compiler *c, const cr_parts *parts, const cr_dfa **set)
+/* Reads a divisor as value / 10^n_fraction; value 0: it is left out. One that a double has no exact
+ * value for is refused, for readers that divide doubles disagree about its multiples. */
+static cera_status read_divisor(cr_compiler *c, const cr_json *k, int64_t *value, int *n_fraction)
+{
+    decimal d;
+    CR_TRY(read_limit(c, k, &d));
+    if (d.negative || is_zero(&d))
+        return cr_schema_fail(c, k, CERA_E_FORMAT, "expected a number above 0");
+    *n_fraction = d.n_fraction;
+    bool good = d.n_fraction <= MAX_FRACTION &&
+                cr_parse_i64((cr_str){ d.digits, (size_t)(d.n_whole + d.n_fraction) }, value) &&
+                *value <= MAX_DIVISOR;
+    int64_t fives = 1;
+    for (int i = 0; good && i < d.n_fraction; i++)
+        fives *= 5;
+    good = good && *value % fives == 0;
+    if (!good)
+        *value = 0;
+    return good ? CERA_OK
+                : cr_schema_skip(c, k,
+                                 "only numbers up to 2000, and of fractions such as 0.25 or "
+                                 "1.5, which a double has exactly, are");
+}
+
+/* Digits behind the point that the divisors allow; -1: there is no divisor. */
+static cera_status divisor_room(cr_compiler *c, const cr_parts *parts, int *room)
+{
+    *room = -1;
+    for (int i = 0; i < parts->n; i++) {
+        const cr_json *k = cr_json_get(parts->part[i].schema, "multipleOf");
+        int64_t value;
+        int n_fraction;
+        if (!k)
+            continue;
+        CR_TRY(read_divisor(c, k, &value, &n_fraction));
+        n_fraction = value > 0 ? n_fraction : 0;
+        *room = *room < 0 ? n_fraction : CR_MIN(*room, n_fraction);
+    }
+    return CERA_OK;
+}
+
+static cera_status apply_divisors(cr_compiler *c, const cr_parts *parts, const cr_dfa **set)
 {
     for (int i = 0; i < parts->n; i++) {
         const cr_json *k = cr_json_get(parts->part[i].schema, "multipleOf");
-        decimal d;
-        if (!k)
-            continue;
-        CR_TRY(read_limit(c, k, &d));
-        if (d.negative || is_zero(&d))
-            return cr_schema_fail(c, k, CERA_E_FORMAT, "expected a number above 0");
         int64_t value = 0;
-        bool fits = d.n_fraction == 0 &&
-                    cr_parse_i64((cr_str){ d.digits, (size_t)d.n_whole }, &value) &&
-                    value <= MAX_DIVISOR;
-        if (!fits) {
-            CR_TRY(cr_schema_skip(c, k, "only whole numbers up to 2000 are"));
+        int n_fraction;
+        if (k)
+            CR_TRY(read_divisor(c, k, &value, &n_fraction));
+        if (value == 0)
             continue;
-        }
-        if (!intersect(c, set, cr_dfa_multiples(&c->shop, (uint32_t)value)))
+        if (!intersect(c, set, cr_dfa_multiples(&c->shop, (uint32_t)value, (uint32_t)n_fraction)))
             return c->shop.too_large
                        ? cr_schema_fail(c, k, CERA_E_LIMIT, "expected a smaller common multiple")
                        : cr_schema_no_memory(c);
     }
     return CERA_OK;
-}
-
-static bool has_keyword(const cr_parts *parts, const char *name)
-{
-    for (int i = 0; i < parts->n; i++) {
-        if (cr_json_get(parts->part[i].schema, name))
-            return true;
-    }
-    return false;
 }
 
 static bool has_large_divisor(const cr_parts *parts)
@@ -279,20 +303,27 @@ cera_status cr_schema_number(cr_compiler *c, const cr_parts *parts, unsigned kin
         CR_TRY(narrow(c, parts->part[i].schema, false, &l));
         CR_TRY(narrow(c, parts->part[i].schema, true, &l));
     }
-    bool only_whole = (kinds & CR_IS_FRACTION) == 0 || has_keyword(parts, "multipleOf");
+    int room;
+    CR_TRY(divisor_room(c, parts, &room));
+    bool has_divisor = room >= 0, only_whole = (kinds & CR_IS_FRACTION) == 0 || room == 0;
     *none = kinds == CR_IS_FRACTION;
     if (*none)
         return CERA_OK;
-    if (!l.has_low && !l.has_high && !has_keyword(parts, "multipleOf")) {
+    if (!l.has_low && !l.has_high && !has_divisor) {
         cr_text_put(t, only_whole ? "integer" : "number");
         return CERA_OK;
     }
-    int room = only_whole ? 0 : fraction_room(&l);
+    int most = only_whole ? 0 : fraction_room(&l);
+    room = has_divisor ? CR_MIN(room, most) : most;
     if (room < 0)
         return cr_schema_fail(c, l.at, CERA_E_LIMIT, "expected bounds with at most %d digits",
                               MAX_DIGITS);
     /* Counting digits and remainders at once takes states; large divisors leave the digits alone. */
-    const char *whole = has_large_divisor(parts) ? "*" : "{0,14}";
+    char whole[16];
+    if (has_large_divisor(parts) && room == 0)
+        snprintf(whole, sizeof whole, "*");
+    else
+        snprintf(whole, sizeof whole, "{0,%d}", has_divisor ? MAX_DIGITS - 1 - room : 14);
     char pattern[80];
     if (room > 0)
         snprintf(pattern, sizeof pattern, "^(0|[1-9][0-9]%s)(\\.[0-9]{1,%d})?$", whole, room);
@@ -300,7 +331,7 @@ cera_status cr_schema_number(cr_compiler *c, const cr_parts *parts, unsigned kin
         snprintf(pattern, sizeof pattern, "^(0|[1-9][0-9]%s)$", whole);
     const cr_dfa *all;
     CR_TRY(cr_regex_compile(&c->shop, cr_str_from(pattern), false, &all, c->err));
-    CR_TRY(find_divisor(c, parts, &all));
+    CR_TRY(apply_divisors(c, parts, &all));
     *none = true;
     for (int negative = 0; negative < 2; negative++) {
         const cr_dfa *set = signed_set(c, all, &l, negative);
