@@ -799,7 +799,7 @@ static void test_table_is_full(void **unused)
     assert_true(k.gate_mul[CR_GATE_SILU] && k.gate_mul[CR_GATE_GELU]);
     static const cr_type cached[] = { CR_TYPE_F16, CR_TYPE_F32, CR_TYPE_Q8_0 };
     for (size_t i = 0; i < CR_COUNT(cached); i++)
-        assert_true(k.dot_keys[cached[i]] && k.mix_values[cached[i]] && k.store[cached[i]]);
+        assert_true(k.dot_keys[cached[i]] && k.mix_values[cached[i]] && k.store_cache[cached[i]]);
     assert_true(k.convolve && k.ssm_step);
 }
 
@@ -1098,7 +1098,7 @@ static void test_scalar_q8_0(void **unused)
     memset(x + 32, 0, 32 * sizeof *x); /* a block of zeros */
     for (int i = 0; i < N; i++)
         q[i] = random_float();
-    k.store[CR_TYPE_Q8_0](rows, x, N_KEYS * N);
+    k.store_cache[CR_TYPE_Q8_0](rows, x, N_KEYS * N);
     cr_type_get(CR_TYPE_Q8_0)->dequantize(rows, f, N_KEYS * N);
     for (int b = 0; b < N_KEYS * N / 32; b++) {
         float most = 0;
@@ -1120,7 +1120,7 @@ static void test_scalar_q8_0(void **unused)
     static const float bad[] = { NAN, INFINITY, -INFINITY, 1e30f };
     for (size_t i = 0; i < CR_COUNT(bad); i++) {
         x[3] = bad[i];
-        k.store[CR_TYPE_Q8_0](rows, x, 32);
+        k.store_cache[CR_TYPE_Q8_0](rows, x, 32);
         k.dot_keys[CR_TYPE_Q8_0](s, q, rows, 1, 32, 1);
         assert_true(!isfinite(s[0]));
     }

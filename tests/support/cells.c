@@ -105,7 +105,7 @@ static void write_head(const cells *c, const cr_session *s, int p, head_cell at)
     for (int i = 0; i < at.dim; i++)
         x[i] = at.is_key && by != 0 ? turned(&c->graph->ropes[0], at.values, i, by) : at.values[i];
     const cr_pages *pages = s->env.pages;
-    pages->backend->kernels.store[pages->kv_type](at.stored, x, (size_t)at.dim);
+    pages->backend->kernels.store_cache[pages->kv_type](at.stored, x, (size_t)at.dim);
 }
 
 void cells_write(const cells *c, const cr_session *s)

@@ -145,7 +145,7 @@ typedef void cr_tile_values(const cr_tile *tile, const void *values, size_t firs
 /* n floats to the cache's type; n is a multiple of its block. Of Q8_0: d = max |x| / 127, rounded to
  * half precision; q = x * 127 / max |x|, rounded half away from zero. A NaN or an infinity in a block
  * makes its d one, so that it shows in every result. */
-typedef void cr_store(void *dst, const float *src, size_t n);
+typedef void cr_store_cache(void *dst, const float *src, size_t n);
 
 /* A causal convolution of each channel on its own: y[i] = bias[i], then for k ascending
  * y[i] = fma(taps[i][k], x[k][i], y[i]). Row k of x begins at x + k * x_stride; bias NULL: 0. */
@@ -190,7 +190,7 @@ typedef struct cr_kernels {
     cr_mix_values *mix_values[CR_TYPE_COUNT];
     cr_tile_scores *tile_scores[CR_TYPE_COUNT]; /* NULL: see cr_kernels_scores */
     cr_tile_values *tile_values[CR_TYPE_COUNT];
-    cr_store *store[CR_TYPE_COUNT];
+    cr_store_cache *store_cache[CR_TYPE_COUNT];
     cr_convolve *convolve;
     cr_ssm_step *ssm_step;
     cr_read_all *read_all;

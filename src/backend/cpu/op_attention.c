@@ -113,7 +113,7 @@ static void remember(const cr_plan *plan, const cr_op *op, int row, int head, co
 {
     const cr_cache *cache = &plan->graph->caches[op->u.qkv.cache];
     const cr_row *place = &plan->rows[row];
-    plan->kernels->store[plan->kv_type](
+    plan->kernels->store_cache[plan->kv_type](
         cr_plan_kv(plan, cache, place->seq, head, place->position, is_value), x,
         (size_t)cache->head_dim);
 }

@@ -49,7 +49,7 @@ static void move_layer(const cr_backend *backend, const cr_cache *cache, const c
         if (rope) {
             cr_type_get(kv_type)->dequantize(key, x, dim);
             turn_head(rope, by, x);
-            backend->kernels.store[kv_type](moved, x, dim);
+            backend->kernels.store_cache[kv_type](moved, x, dim);
         } else {
             memcpy(moved, key, bytes);
         }

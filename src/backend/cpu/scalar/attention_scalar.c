@@ -79,12 +79,12 @@ void cr_mix_values_q8_0__scalar(float *o, const float *p, const void *values, si
     mix_values(o, p, values, n, n_keys, element_q8_0);
 }
 
-void cr_store_f32__scalar(void *dst, const float *src, size_t n)
+void cr_store_cache_f32__scalar(void *dst, const float *src, size_t n)
 {
     memcpy(dst, src, n * sizeof *src);
 }
 
-void cr_store_f16__scalar(void *dst, const float *src, size_t n)
+void cr_store_cache_f16__scalar(void *dst, const float *src, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         uint16_t half = cr_f32_to_f16(src[i]);
@@ -106,7 +106,7 @@ static float largest_size(const float *x, size_t n)
     return most;
 }
 
-void cr_store_q8_0__scalar(void *dst, const float *src, size_t n)
+void cr_store_cache_q8_0__scalar(void *dst, const float *src, size_t n)
 {
     uint8_t *block = dst;
     for (; n > 0; n -= Q8_WEIGHTS, src += Q8_WEIGHTS, block += Q8_BYTES) {
