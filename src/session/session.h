@@ -15,10 +15,10 @@
 #include "token/detok.h"
 #include "token/vocab.h"
 
-/* What a session needs of its engine. The engine outlives its sessions. */
 struct cr_state_id;
 struct cr_store;
 
+/* What a session needs of its engine. The engine outlives its sessions. */
 typedef struct cr_session_env {
     cr_host *host;
     const cr_model *model;
@@ -74,7 +74,7 @@ const int32_t *cr_session_history(const cr_session *session, size_t *n);
 cera_status cr_session_embed(const cr_session_env *env, const cr_session *like, const int32_t *ids,
                              size_t n, cera_pooling pooling, float *out, cera_error *err);
 
-/* ---- between session.c and generate.c ---------------------------------------------------- */
+/* ---- what generate.c is made of ---------------------------------------------------------- */
 
 /* Takes all that n single tokens need, with up to n_draft guesses at a time, or nothing; then come the
  * tokens; then cr_session_settle gives back what was not needed and lets other sessions find what was

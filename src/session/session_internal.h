@@ -1,6 +1,8 @@
 /* What a session is made of. Only session.c and the files with a part of its work include this:
  *
- *     session.c  life, appending, going back, single tokens
+ *     session.c  life, appending, going back
+ *     compute.c  tokens behind a line, a chunk at a time
+ *     steps.c    single tokens, and guesses at those to come
  *     save.c     a session to a file and back
  *     shift.c    dropping tokens from the middle
  *     adapted.c  which adapters it has */
@@ -74,12 +76,59 @@ struct cr_session {
     uint64_t prompt_ns;
 };
 
+/* ---- compute.c --------------------------------------------------------------------------- */
+
+size_t cr_logits_bytes(const cr_session *session);
+/* Held once; NULL when there is no memory. */
+cr_logits *cr_logits_new(cr_session *session);
+/* One holder less; the last one frees it. NULL is fine. */
+void cr_logits_drop(cr_session *session, cr_logits *l);
+
+/* Rows whose logits are kept at a time while scoring: 32 MB of them for a vocabulary of 128,000. */
+enum { CR_SCORE_ROWS = 64 };
+
+/* Log-probabilities of the tokens behind position `first`. */
+typedef struct cr_scorer {
+    int first;
+    float *logprobs; /* [n] */
+    float *logits;   /* [CR_SCORE_ROWS][n_vocab] */
+    size_t n_vocab;
+} cr_scorer;
+
+/* What a span of tokens should give besides moving forward. */
+typedef struct cr_wanted {
+    const atomic_int *cancel;
+    bool logits;               /* of the last token */
+    float *hidden;             /* [n][n_embd], or NULL */
+    int branch, place;         /* positions behind which the state may be wanted again */
+    float *const *page_states; /* of the rows' pages: see cr_batch_seq */
+    const cr_scorer *score;    /* or NULL */
+    float *ahead;              /* [n_ahead][n_vocab] of the last rows, or NULL */
+    int n_ahead;
+} cr_wanted;
+
+/* See cr_seat_state: where a call begins, runs foreign code and ends. */
+void cr_session_take_seat(cr_session *session, cr_seat_state state);
+bool cr_session_has_state(const cr_session *session);
+/* Computes ids[line's position, end) for a line that has room; it stays where it is. */
+cera_status cr_session_run_rows(cr_session *session, cr_line *line, const int32_t *ids, int end,
+                                const cr_wanted *want, cera_error *err);
+/* Computes the next chunk of ids[0, n) and moves the line there. */
+cera_status cr_session_run_chunk(cr_session *session, cr_line *line, const int32_t *ids, int n,
+                                 const cr_wanted *want, cera_error *err);
+/* The line has come to `end`: `spare` has the state there. */
+void cr_session_move_line(cr_session *session, cr_line *line, int end);
+/* Tells the store that the tree may have something new. */
+void cr_session_tell_store(cr_session *session);
 /* The memory that computing a token wants beside pages: room for its logits and its state. */
 cera_status cr_session_want_room(cr_session *session, cera_error *err);
 /* A call ends: a session that waits holds one state and no more. With the lock held. */
 void cr_session_drop_room(cr_session *session);
 /* The logits that were computed become those of the last token. */
 void cr_session_swap_logits(cr_session *session);
+
+/* ---- adapted.c, save.c, shift.c ---------------------------------------------------------- */
+
 /* The adapters uses [n] for a session, which has them only when it takes them; a cleared one is done,
  * too. */
 cera_status cr_adapted_init(cr_session *session, cr_adapted *out, const cr_adapter_use *uses,
