@@ -524,6 +524,10 @@ CERA_API cera_status cera_chat_parser_new(const cera_chat_parser_options *option
 CERA_API void cera_chat_parser_free(cera_chat_parser *parser);
 /* The format in use; the name lives as long as the library. */
 CERA_API const char *cera_chat_parser_format(const cera_chat_parser *parser);
+/* The texts that begin calls in a format, of the usual way to write them first: number i, or NULL
+ * behind the last one and where there is no such format. What must not become a call has none of
+ * them. They live as long as the library. */
+CERA_API const char *cera_chat_format_mark(const char *format, size_t i);
 /* Whether the next text belongs to reasoning: a grammar for the answer is for what comes after
  * it. */
 CERA_API bool cera_chat_parser_is_reasoning(const cera_chat_parser *parser);

@@ -23,66 +23,61 @@ typedef struct call_form {
     const char *call;
     const char *between; /* calls; NULL: each has its own open and close */
     const char *argument, *end;
-    const char
-        *marks[FREE_TEXT_MARKS];    /* text before calls has none of them; the first begins one */
     const char *bare, *behind_bare; /* what begins a call without marks, see free_text.h */
     bool is_single;                 /* a reply has one call */
 } call_form;
 
 static const call_form forms[] = {
-    { "hermes", "<tool_call>\n", "\n</tool_call>", "{\"name\": %q, \"arguments\": %a}",
-      .marks = { "<tool_call>" } },
-    { "lfm2", "<|tool_call_start|>[", "]<|tool_call_end|>", "%n(%p)", ", ",
-      .marks = { "<|tool_call_start|>" }, .bare = "\\[", .behind_bare = "A-Za-z_ \\t\\r\\n{<\\]" },
-    { "mistral", "[TOOL_CALLS][", "]", "{\"name\": %q, \"arguments\": %a}", ", ",
-      .marks = { "[TOOL_CALLS]" } },
-    { "granite", "<|tool_call|>[", "]", "{\"name\": %q, \"arguments\": %a}", ", ",
-      .marks = { "<|tool_call|>" } },
-    { "phi4", "<|tool_call|>[", "]<|/tool_call|>", "{\"name\": %q, \"arguments\": %a}", ", ",
-      .marks = { "<|tool_call|>" } },
-    { "nemotron", "<TOOLCALL>[", "]</TOOLCALL>", "{\"name\": %q, \"arguments\": %a}", ", ",
-      .marks = { "<TOOLCALL>" } },
+    { "hermes", "<tool_call>\n", "\n</tool_call>", .call = "{\"name\": %q, \"arguments\": %a}" },
+    { "lfm2", "<|tool_call_start|>[", "]<|tool_call_end|>", .call = "%n(%p)", .between = ", ",
+      .bare = "\\[", .behind_bare = "A-Za-z_ \\t\\r\\n{<\\]" },
+    { "mistral", "[TOOL_CALLS][", "]", .call = "{\"name\": %q, \"arguments\": %a}",
+      .between = ", " },
+    { "granite", "<|tool_call|>[", "]", .call = "{\"name\": %q, \"arguments\": %a}",
+      .between = ", " },
+    { "phi4", "<|tool_call|>[", "]<|/tool_call|>", .call = "{\"name\": %q, \"arguments\": %a}",
+      .between = ", " },
+    { "nemotron", "<TOOLCALL>[", "]</TOOLCALL>", .call = "{\"name\": %q, \"arguments\": %a}",
+      .between = ", " },
     { "cohere", "<|START_ACTION|>[\n    ", "\n]<|END_ACTION|>",
-      "{\"tool_call_id\": \"%d\", \"tool_name\": %q, \"parameters\": %a}", ",\n    ",
-      .marks = { "<|START_ACTION|>" } },
-    { "llama3", "", "", "{\"name\": %q, \"parameters\": %a}", .marks = { "<|python_tag|>" },
-      .bare = "{", .behind_bare = "\" }\\t\\r\\n", .is_single = true },
-    { "functionary", "", "", "<function=%n>%a</function>", .marks = { "<function=" } },
-    { "xml", "<tool_call>\n", "\n</tool_call>", "<function=%n>\n%t</function>",
-      .argument = "<parameter=%k>\n%v\n</parameter>\n", .end = "</parameter>",
-      .marks = { "<tool_call>", "<function=" } },
-    { "seed", "<seed:tool_call>\n", "\n</seed:tool_call>", "<function=%n>\n%t</function>",
-      .argument = "<parameter=%k>\n%v\n</parameter>\n", .end = "</parameter>",
-      .marks = { "<seed:tool_call>", "<function=" } },
-    { "glm", "<tool_call>", "</tool_call>", "%n\n%t",
-      .argument = "<arg_key>%k</arg_key>\n<arg_value>%v</arg_value>\n", .end = "</arg_value>",
-      .marks = { "<tool_call>" } },
+      .call = "{\"tool_call_id\": \"%d\", \"tool_name\": %q, \"parameters\": %a}",
+      .between = ",\n    " },
+    { "llama3", "", "", .call = "{\"name\": %q, \"parameters\": %a}", .bare = "{",
+      .behind_bare = "\" }\\t\\r\\n", .is_single = true },
+    { "functionary", "", "", .call = "<function=%n>%a</function>" },
+    { "xml", "<tool_call>\n", "\n</tool_call>", .call = "<function=%n>\n%t</function>",
+      .argument = "<parameter=%k>\n%v\n</parameter>\n", .end = "</parameter>" },
+    { "seed", "<seed:tool_call>\n", "\n</seed:tool_call>", .call = "<function=%n>\n%t</function>",
+      .argument = "<parameter=%k>\n%v\n</parameter>\n", .end = "</parameter>" },
+    { "glm", "<tool_call>", "</tool_call>", .call = "%n\n%t",
+      .argument = "<arg_key>%k</arg_key>\n<arg_value>%v</arg_value>\n", .end = "</arg_value>" },
     { "minimax", "<minimax:tool_call>\n", "\n</minimax:tool_call>",
-      "<invoke name=\"%n\">\n%t</invoke>", "\n",
-      .argument = "<parameter name=\"%k\">%v</parameter>\n", .end = "</parameter>",
-      .marks = { "<minimax:tool_call>", "<invoke name=\"" } },
+      .call = "<invoke name=\"%n\">\n%t</invoke>", .between = "\n",
+      .argument = "<parameter name=\"%k\">%v</parameter>\n", .end = "</parameter>" },
     { "dsml", "<" BAR "DSML" BAR "function_calls>\n", "\n</" BAR "DSML" BAR "function_calls>",
-      "<" BAR "DSML" BAR "invoke name=\"%n\">\n%t</" BAR "DSML" BAR "invoke>", "\n",
+      .call = "<" BAR "DSML" BAR "invoke name=\"%n\">\n%t</" BAR "DSML" BAR "invoke>",
+      .between = "\n",
       .argument = "<" BAR "DSML" BAR "parameter name=\"%k\" string=\"%s\">%v</" BAR "DSML" BAR
                   "parameter>\n",
-      .end = "</" BAR "DSML" BAR "parameter>",
-      .marks = { "<" BAR "DSML" BAR "function_calls>", "<" BAR "DSML" BAR "invoke" } },
+      .end = "</" BAR "DSML" BAR "parameter>" },
     { "deepseek", DEEPSEEK("calls" BLANK "begin"), DEEPSEEK("calls" BLANK "end"),
-      DEEPSEEK("call" BLANK "begin") "%n" DEEPSEEK("sep") "%a" DEEPSEEK("call" BLANK "end"), "",
-      .marks = { DEEPSEEK("calls" BLANK "begin"), DEEPSEEK("call" BLANK "begin") } },
+      .call = DEEPSEEK("call" BLANK "begin") "%n" DEEPSEEK("sep") "%a" DEEPSEEK("call" BLANK "end"),
+      .between = "" },
     { "deepseek-r1", DEEPSEEK("calls" BLANK "begin"), DEEPSEEK("calls" BLANK "end"),
-      DEEPSEEK("call" BLANK "begin") "function" DEEPSEEK("sep") "%n\n```json\n%a\n```" DEEPSEEK(
-          "call" BLANK "end"),
-      "\n", .marks = { DEEPSEEK("calls" BLANK "begin"), DEEPSEEK("call" BLANK "begin") } },
+      .call = DEEPSEEK("call" BLANK "begin") "function" DEEPSEEK(
+          "sep") "%n\n```json\n%a\n```" DEEPSEEK("call" BLANK "end"),
+      .between = "\n" },
     { "kimi", "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>",
-      "<|tool_call_begin|>functions.%n:%d<|tool_call_argument_begin|>%a<|tool_call_end|>", "",
-      .marks = { "<|tool_calls_section_begin|>", "<|tool_call_begin|>" } },
-    { "harmony", "", "", "<|channel|>commentary to=functions.%n <|constrain|>json<|message|>%a",
-      .marks = { "<|channel|>commentary to=", "<|start|>assistant to=" }, .is_single = true },
+      .call = "<|tool_call_begin|>functions.%n:%d<|tool_call_argument_begin|>%a<|tool_call_end|>",
+      .between = "" },
+    { "harmony", "", "",
+      .call = "<|channel|>commentary to=functions.%n <|constrain|>json<|message|>%a",
+      .is_single = true },
 };
 
 typedef struct writer {
     const call_form *form;
+    const char *marks[FREE_TEXT_MARKS]; /* the format's; text before calls has none of them */
     const cera_vocab *vocab;
     bytes text;
     cera_error *err;
@@ -417,12 +412,12 @@ static void add_root(writer *w, const char *only, tool_choice choice)
         return;
     }
     free_text_rules(&w->text, &(free_text){ .vocab = w->vocab,
-                                            .marks = form->marks,
+                                            .marks = w->marks,
                                             .bare = form->bare,
                                             .behind_bare = form->behind_bare });
     bytes_text(&w->text, "marked ::= ");
     if (*form->open == '\0' && form->bare != NULL) /* the usual form has no mark */
-        free_text_mark(&w->text, w->vocab, form->marks[0]);
+        free_text_mark(&w->text, w->vocab, w->marks[0]);
     bytes_text(&w->text, "section\nroot ::= begin (marked free0)*");
     if (form->bare != NULL)
         bytes_printf(&w->text, " | [ \\t\\r\\n]* %s", *form->open == '\0' ? "call" : "bare");
@@ -471,6 +466,8 @@ cera_status tool_grammar_open(const json_t *tools, const char *only, const char 
     }
     if (w.form == NULL)
         return fail(err, CERA_E_UNSUPPORTED, "format %s: its calls cannot be constrained", format);
+    for (size_t i = 0; i < FREE_TEXT_MARKS; i++)
+        w.marks[i] = cera_chat_format_mark(format, i);
     w.known = json_object();
     cera_status status = write_grammar(&w, tools, only, choice);
     cera_host host; /* without a log: that not all rules are used is our business */

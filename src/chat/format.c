@@ -112,3 +112,11 @@ const cr_chat_format *cr_chat_format_detect(cr_str template_text, const char *ar
             return &formats[i];
     return cr_chat_format_find("none");
 }
+
+const char *cr_chat_format_opener(const cr_chat_format *format, size_t i)
+{
+    for (size_t k = 0; k < CR_CHAT_OPENERS; k++) /* there may be a second one and no first */
+        if (format->openers[k] != NULL && i-- == 0)
+            return format->openers[k];
+    return NULL;
+}

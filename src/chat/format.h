@@ -31,6 +31,8 @@ const cr_chat_format *cr_chat_format_find(const char *name);
 /* The format that a template's text tells of, or that models of an architecture (NULL: not known)
  * have; "none" when neither tells. */
 const cr_chat_format *cr_chat_format_detect(cr_str template_text, const char *arch);
+/* The format's openers, one after the other; NULL behind the last. */
+const char *cr_chat_format_opener(const cr_chat_format *format, size_t i);
 /* The names, a blank before each, for errors. */
 extern const char cr_chat_format_names[];
 

@@ -822,6 +822,21 @@ static void test_arguments(void **state)
     assert_int_equal(cera_chat_parser_finish(NULL, &err), CERA_E_ARG);
 }
 
+static void test_marks(void **state)
+{
+    (void)state;
+    assert_string_equal(cera_chat_format_mark("xml", 0), "<tool_call>");
+    assert_string_equal(cera_chat_format_mark("xml", 1), "<function=");
+    assert_null(cera_chat_format_mark("xml", 2));
+    assert_string_equal(cera_chat_format_mark("functionary", 0), "<function=");
+    assert_null(cera_chat_format_mark("functionary", 1));
+    assert_string_equal(cera_chat_format_mark("harmony", 2), "<|start|>assistant to=");
+    assert_null(cera_chat_format_mark("harmony", 3));
+    assert_null(cera_chat_format_mark("none", 0));
+    assert_null(cera_chat_format_mark("no such format", 0));
+    assert_null(cera_chat_format_mark(NULL, 0));
+}
+
 static void test_detection_by_architecture(void **state)
 {
     (void)state;
@@ -956,6 +971,7 @@ int main(void)
         cmocka_unit_test(test_sink_stops),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_detection),
+        cmocka_unit_test(test_marks),
         cmocka_unit_test(test_detection_by_architecture),
         cmocka_unit_test(test_memory),
     };
