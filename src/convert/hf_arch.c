@@ -16,6 +16,7 @@ static const cr_hf_arch archs[] = {
     { "Qwen3ForCausalLM", "qwen3", 0 },
     { "Qwen3MoeForCausalLM", "qwen3moe", 0 },
     { "Olmo2ForCausalLM", "olmo2", POST_NORMS },
+    { "Exaone4ForCausalLM", "exaone4", POST_NORMS | VOCAB_SIZE | WINDOW_LIST },
     { "Phi3ForCausalLM", "phi3", DIMENSIONS | LONG_ROPE },
     { "Gemma2ForCausalLM", "gemma2", PLUS_ONE | POST_NORMS | NO_PREFIX | HEAD_SIZE | USUAL_BASE },
     { "Gemma3ForCausalLM", "gemma3", PLUS_ONE | POST_NORMS | NO_PREFIX | HEAD_SIZE | LOCAL_BASE },

@@ -38,7 +38,7 @@ static const struct {
     { "num_dense_layers", "leading_dense_block_count", U32, "lfm2moe", true },
     { "shared_intermediate_size", "expert_shared_feed_forward_length", U32,
       "granitemoe granitehybrid", false },
-    { "sliding_window", "attention.sliding_window", U32, "phi3", false },
+    { "sliding_window", "attention.sliding_window", U32, "phi3 exaone4", false },
     { "sliding_window", "attention.sliding_window", U32, "gemma2", true },
     { "sliding_window", "attention.sliding_window", U32, "gemma3", true },
     { "attn_logit_softcapping", "attn_logit_softcapping", F32, "gemma2", true },
@@ -256,16 +256,43 @@ cera_status cr_hf_heads_of(const cr_hf_arch *arch, const cr_folder *folder, cr_h
     return out->n_head_kv > 0 ? CERA_OK : is_missing("num_key_value_heads", err);
 }
 
+/* "layer_types", one for each layer. */
+static cera_status need_types(const cr_json *config, const cr_json **out, uint32_t *n_layer,
+                              cera_error *err)
+{
+    const cr_json *types = cr_json_get(config, "layer_types");
+    CR_TRY(need_u32(config, "num_hidden_layers", n_layer, err));
+    if (cr_json_count(types, CR_JSON_ARRAY) != *n_layer)
+        return cr_fail(err, CERA_E_FORMAT, "config.json: layer_types: expected %u, found %zu",
+                       *n_layer, cr_json_count(types, CR_JSON_ARRAY));
+    *out = types;
+    return CERA_OK;
+}
+
+static cera_status put_window_list(const cr_hf_arch *arch, const cr_json *config, cr_gguf_writer *w,
+                                   cera_error *err)
+{
+    const cr_json *types;
+    uint32_t n_layer, window;
+    if (!cr_json_u32(cr_json_get(config, "sliding_window"), &window))
+        return CERA_OK;
+    CR_TRY(need_types(config, &types, &n_layer, err));
+    cr_gguf_put_array(w, key_of(arch, "attention.sliding_window_pattern").text, CERA_VALUE_BOOL,
+                      n_layer);
+    for (size_t i = 0; i < n_layer; i++) {
+        bool has_window = cr_str_is(cr_json_str(cr_json_at(types, i)), "sliding_attention");
+        cr_gguf_put_element(w, &(cera_value){ .type = CERA_VALUE_BOOL, .as.b = has_window });
+    }
+    return CERA_OK;
+}
+
 /* No keys and values in layers that do not attend. */
 static cera_status put_heads_kv(const cr_hf_arch *arch, const cr_json *config, uint32_t n_head_kv,
                                 cr_gguf_writer *w, cera_error *err)
 {
-    const cr_json *types = cr_json_get(config, "layer_types");
+    const cr_json *types;
     uint32_t n_layer;
-    CR_TRY(need_u32(config, "num_hidden_layers", &n_layer, err));
-    if (cr_json_count(types, CR_JSON_ARRAY) != n_layer)
-        return cr_fail(err, CERA_E_FORMAT, "config.json: layer_types: expected %u, found %zu",
-                       n_layer, cr_json_count(types, CR_JSON_ARRAY));
+    CR_TRY(need_types(config, &types, &n_layer, err));
     cr_gguf_put_array(w, key_of(arch, "attention.head_count_kv").text, CERA_VALUE_I32, n_layer);
     for (size_t i = 0; i < n_layer; i++) {
         bool attends = cr_hf_is_attention(cr_json_str(cr_json_at(types, i)));
@@ -390,6 +417,8 @@ cera_status cr_hf_put_keys(const cr_hf_arch *arch, const cr_folder *folder, cr_g
         return put_heads_kv(arch, config, heads.n_head_kv, w, err);
     }
     put_u32(arch, w, "attention.head_count_kv", heads.n_head_kv);
+    if ((arch->flags & WINDOW_LIST) != 0)
+        CR_TRY(put_window_list(arch, config, w, err));
     return (arch->flags & LONG_ROPE) != 0 ? put_phi3(arch, config, w, err) : CERA_OK;
 }
 

@@ -21,6 +21,7 @@ enum {
     STATE_SPACE = 4096,  /* has layers of state spaces */
     NO_ATTENTION = 8192, /* and no others */
     ALL_ATTEND = 16384,  /* the row is for configurations of a hybrid without state spaces */
+    WINDOW_LIST = 32768, /* lists which layers have a window, where some do */
 };
 
 struct cr_hf_arch {

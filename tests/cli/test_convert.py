@@ -405,6 +405,28 @@ class Convert(unittest.TestCase):
         self.assertEqual(self.values(info, "output_norm.weight"),
                          [v + 1 for v in tensors["model.norm.weight"][2]])
 
+    def test_exaone_norms_and_windows(self):
+        tensors = llama()
+        first, last = ("model.layers.0.%s_layernorm.weight" % name for name in ("input", "post_feedforward"))
+        tensors[last] = tensors.pop(first)
+        for name in ("q_norm", "k_norm"):
+            tensors["model.layers.0.self_attn.%s.weight" % name] = ("F32", [HEAD], counting(HEAD))
+        Folder(self.path, "Exaone4ForCausalLM", tensors, {"sliding_window": None})
+        info = self.convert("F32")
+        self.assertNotIn("exaone4.attention.sliding_window", info["meta"])
+        self.assertEqual(self.values(info, "blk.0.post_attention_norm.weight"),
+                         tensors["model.layers.0.post_attention_layernorm.weight"][2])
+        config = {"sliding_window": 16, "layer_types": ["sliding_attention"]}
+        Folder(self.path, "Exaone4ForCausalLM", tensors, config)
+        meta = self.convert("F32")["meta"]
+        self.assertEqual(meta["exaone4.attention.sliding_window"], 16)
+        self.assertEqual(meta["exaone4.attention.sliding_window_pattern"], [True])
+        config["layer_types"] = ["full_attention"] * 2
+        Folder(self.path, "Exaone4ForCausalLM", tensors, config)
+        result = cera("convert", self.path, self.out, "F32")
+        self.assertEqual(result.code, 3)
+        self.assertIn("layer_types: expected 1, found 2", result.err)
+
     def test_scaled_rotations(self):
         """The factors of Llama 3.1, as its paper's code has them."""
         tensors = llama()

@@ -154,6 +154,13 @@ static void test_same_olmo2(void **state)
     check_same("olmo2-q4_0");
 }
 
+static void test_same_exaone4(void **state)
+{
+    (void)state;
+    check_same("exaone4-f32-odd");
+    check_same("exaone4-q4_0");
+}
+
 static void test_same_gemma(void **state)
 {
     (void)state;
@@ -264,7 +271,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_llama_float),   cmocka_unit_test(test_same_llama_mixed),
         cmocka_unit_test(test_same_llama_tied),    cmocka_unit_test(test_same_olmo2),
-        cmocka_unit_test(test_same_gemma),         cmocka_unit_test(test_same_lfm2_float),
+        cmocka_unit_test(test_same_exaone4), cmocka_unit_test(test_same_gemma),         cmocka_unit_test(test_same_lfm2_float),
         cmocka_unit_test(test_same_lfm2_taps),     cmocka_unit_test(test_same_lfm2_mixed),
         cmocka_unit_test(test_same_experts),       cmocka_unit_test(test_same_mamba2),
         cmocka_unit_test(test_same_granitehybrid), cmocka_unit_test(test_same_types),

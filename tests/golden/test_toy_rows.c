@@ -220,6 +220,7 @@ static const norms by_hand[] = {
     { "phi3-f32", 3 * 2, 1 },
     { "smollm3-f32", 4 * 2, 1 },
     { "olmo2-f32", 3 * 4, 2 }, /* queries, keys, and after each branch */
+    { "exaone4-f32", 4 * (2 + 4 + 2), 2 },
     { "gemma2-f32", 4 * 4, 3 },
     { "llama-f32-moe", 3 * 3, 2 },       /* the router's, and the experts' */
     { "qwen3-f32", 3 * (2 + 4 + 2), 1 }, /* and each head's queries and keys */

@@ -50,6 +50,7 @@ static const recipe recipes[] = {
     { "granite", "output_norm", .is_pairs = true, .bias = BIAS_ALL },
     { "smollm3", "output_norm", .is_pairs = true },
     { "olmo2", "output_norm", .qk_norm = QK_NORM_ROW, .norms = NORMS_AFTER },
+    { "exaone4", "output_norm", .qk_norm = QK_NORM_HEAD, .norms = NORMS_AFTER },
     { "gemma2", "output_norm", .norms = NORMS_BOTH },
     { "gemma3", "output_norm", .qk_norm = QK_NORM_HEAD, .norms = NORMS_BOTH },
     { "phi3", "output_norm", .fused = true },

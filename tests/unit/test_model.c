@@ -638,6 +638,8 @@ static void tensors_that_are_wrong(void **state)
         { "qwen3", "blk.1.attn_k_norm.weight" },
         { "olmo2", "blk.0.post_attention_norm.weight" },
         { "olmo2", "blk.1.post_ffw_norm.weight" },
+        { "exaone4", "blk.0.attn_k_norm.weight" },
+        { "exaone4", "blk.1.post_attention_norm.weight" },
         { "gemma2", "blk.1.post_ffw_norm.weight" },
         { "gemma3", "blk.0.attn_q_norm.weight" },
         { "phi3", "blk.0.attn_qkv.weight" },

@@ -86,6 +86,7 @@ static const subject subjects[] = {
     { "granite", PLAIN | SCALES, with_logit_scale },
     { "smollm3", PLAIN, NULL },
     { "olmo2", WINDOWED, NULL },
+    { "exaone4", WINDOWED, NULL },
     { "gemma2", WINDOWED, NULL },
     { "gemma3", WINDOWED, NULL },
     { "phi3", WINDOWED, NULL },
