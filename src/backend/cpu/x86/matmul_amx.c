@@ -268,7 +268,7 @@ CR_INLINE void matmul_packed(float *y, size_t y_stride, const void *w, size_t ro
     panel_block *panel = (panel_block *)(void *)(work + 1);
     size_t configured = 0;
     for (size_t i = 0; i < n_rows; i += PANEL) {
-        const rows16 r = rows16_at(w, row_bytes, i, n_rows);
+        const panel_rows r = panel_rows_at(w, row_bytes, i, n_rows);
         type->fill(panel, &r, n_blocks);
         if (type->offset != 0)
             take_offset(panel, n_blocks, type->offset);

@@ -163,7 +163,7 @@ CR_INLINE void matmul_panels(float *y, size_t y_stride, const void *w, size_t ro
     panel_block *panel = (panel_block *)(void *)(chains + CR_CHAINS);
     const size_t n_blocks = x->n / 32;
     for (size_t p = 0; p < n_panels; p++) {
-        const rows16 r = rows16_at(w, row_bytes, i + p * PANEL, n_rows);
+        const panel_rows r = panel_rows_at(w, row_bytes, i + p * PANEL, n_rows);
         type->fill(panel + p * n_blocks, &r, n_blocks);
     }
     next_rows ahead = next_rows_at(w, row_bytes, i + n_panels * PANEL, n_panels, n_blocks);

@@ -104,7 +104,7 @@ CR_INLINE void matmul_panels(float *y, size_t y_stride, const void *w, size_t ro
     panel_block *panel = (panel_block *)(void *)(chains + CR_CHAINS);
     const size_t n_blocks = x->n / 32;
     for (size_t p = 0; p < n_panels; p++) {
-        const rows8 r = rows8_at(w, row_bytes, i + p * PANEL, n_rows);
+        const panel_rows r = panel_rows_at(w, row_bytes, i + p * PANEL, n_rows);
         panel_block *to = panel + p * n_blocks;
         type->fill(to, &r, n_blocks);
         finish_panel(to, n_blocks, type);

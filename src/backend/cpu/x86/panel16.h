@@ -12,16 +12,18 @@
 
 enum { PANEL = 16 };
 
+typedef __m512i ints;
+
 typedef struct panel_block {
     __m512i w[8]; /* [32 / 4][row][4]: weight plus the type's offset */
     __m512 d, m;  /* [row] */
 } panel_block;
 
 /* Sixteen rows; the last one again in place of those that do not exist. */
-typedef struct rows16 {
+typedef struct panel_rows {
     const uint8_t *p[PANEL];
     __m512i offset; /* of each, from the first */
-} rows16;
+} panel_rows;
 
 /* The rows of the next panels, block_bytes of them for a block of these: fetched while these are
  * multiplied. They may lie behind the matrix, where a worker's share ends: fetching never faults. */
@@ -43,11 +45,11 @@ CR_INLINE void fetch_block(const next_rows *rows, size_t b)
         _mm_prefetch(rows->p + b * rows->block_bytes + at, _MM_HINT_T1);
 }
 
-typedef void panel_fill(panel_block *to, const rows16 *r, size_t n_blocks);
+typedef void panel_fill(panel_block *to, const panel_rows *r, size_t n_blocks);
 
-CR_INLINE rows16 rows16_at(const void *w, size_t row_bytes, size_t i, size_t n_rows)
+CR_INLINE panel_rows panel_rows_at(const void *w, size_t row_bytes, size_t i, size_t n_rows)
 {
-    rows16 r;
+    panel_rows r;
     int32_t offset[PANEL]; /* rows are far from 128 MiB */
     for (size_t k = 0; k < PANEL; k++) {
         const size_t row = CR_MIN(i + k, n_rows - 1);
@@ -61,7 +63,7 @@ CR_INLINE rows16 rows16_at(const void *w, size_t row_bytes, size_t i, size_t n_r
 /* ---- filling a panel ---- */
 
 /* Row k, k + 4, k + 8 and k + 12: 16 bytes of each. */
-CR_INLINE __m512i load_every_fourth(const rows16 *r, int k, size_t at)
+CR_INLINE __m512i load_every_fourth(const panel_rows *r, int k, size_t at)
 {
     const __m128i a = _mm_loadu_si128((const __m128i *)(r->p[k] + at));
     const __m128i b = _mm_loadu_si128((const __m128i *)(r->p[k + 4] + at));
@@ -73,7 +75,7 @@ CR_INLINE __m512i load_every_fourth(const rows16 *r, int k, size_t at)
 }
 
 /* 16 bytes of each row: to[k] gets bytes 4 k to 4 k + 3 of all. */
-CR_INLINE void transpose(__m512i to[4], const rows16 *r, size_t at)
+CR_INLINE void transpose(__m512i to[4], const panel_rows *r, size_t at)
 {
     const __m512i s0 = load_every_fourth(r, 0, at), s1 = load_every_fourth(r, 1, at);
     const __m512i s2 = load_every_fourth(r, 2, at), s3 = load_every_fourth(r, 3, at);
@@ -86,7 +88,7 @@ CR_INLINE void transpose(__m512i to[4], const rows16 *r, size_t at)
 }
 
 /* Four bytes of each row. */
-CR_INLINE __m512i load_dwords(const rows16 *r, size_t at)
+CR_INLINE __m512i load_dwords(const panel_rows *r, size_t at)
 {
     return _mm512_i32gather_epi32(r->offset, r->p[0] + at, 1);
 }
@@ -95,6 +97,11 @@ CR_INLINE __m512i load_dwords(const rows16 *r, size_t at)
 CR_INLINE __m512 low_halves(__m512i dwords)
 {
     return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(dwords));
+}
+
+CR_INLINE __m512 high_halves(__m512i dwords)
+{
+    return low_halves(_mm512_srli_epi32(dwords, 16));
 }
 
 CR_INLINE __m512i low_nibbles(__m512i pairs)
@@ -107,61 +114,97 @@ CR_INLINE __m512i high_nibbles(__m512i pairs)
     return low_nibbles(_mm512_srli_epi16(pairs, 4));
 }
 
-/* [d][32 bytes] */
-static void fill_q8_0(panel_block *to, const rows16 *r, size_t n_blocks)
+CR_INLINE __m512i flip_signs(__m512i bytes)
 {
-    for (size_t b = 0; b < n_blocks; b++, to++) {
-        __m512i t[8];
-        transpose(t, r, 34 * b + 2);
-        transpose(t + 4, r, 34 * b + 18);
-        for (int k = 0; k < 8; k++)
-            to->w[k] = _mm512_xor_si512(t[k], _mm512_set1_epi8(-128));
-        to->d = low_halves(load_dwords(r, 34 * b));
-    }
+    return _mm512_xor_si512(bytes, _mm512_set1_epi8(-128));
 }
 
-CR_INLINE void fill_nibbles(panel_block *to, const rows16 *r, size_t at)
-{
-    __m512i t[4];
-    transpose(t, r, at);
-    for (int k = 0; k < 4; k++) {
-        to->w[k] = low_nibbles(t[k]);
-        to->w[k + 4] = high_nibbles(t[k]);
-    }
-}
-
-/* [d][16 bytes] */
-static void fill_q4_0(panel_block *to, const rows16 *r, size_t n_blocks)
-{
-    for (size_t b = 0; b < n_blocks; b++, to++) {
-        fill_nibbles(to, r, 18 * b + 2);
-        to->d = low_halves(load_dwords(r, 18 * b));
-    }
-}
-
-/* The same for nibbles that are numbers of IQ4 levels. */
-CR_INLINE void fill_levels(panel_block *to, const rows16 *r, size_t at)
+/* A block's nibbles, as numbers of IQ4 levels, become levels. */
+CR_INLINE void look_up_levels(panel_block *to)
 {
     const __m128i signed_levels = _mm_loadu_si128((const __m128i *)cr_iq4_levels);
-    const __m512i levels =
-        _mm512_broadcast_i32x4(_mm_xor_si128(signed_levels, _mm_set1_epi8(-128)));
-    fill_nibbles(to, r, at);
+    const __m512i levels = flip_signs(_mm512_broadcast_i32x4(signed_levels));
     for (int k = 0; k < 8; k++)
         to->w[k] = _mm512_shuffle_epi8(levels, to->w[k]);
 }
 
-/* [d][16 bytes] */
-static void fill_iq4_nl(panel_block *to, const rows16 *r, size_t n_blocks)
+/* Adds bits 4 k to 4 k + 3 of each lane of top to its four nibbles, as their fifth bits. */
+CR_INLINE __m512i add_fifth(__m512i nibbles, __m512i top, int k)
 {
-    for (size_t b = 0; b < n_blocks; b++, to++) {
-        fill_levels(to, r, 18 * b + 2);
-        to->d = low_halves(load_dwords(r, 18 * b));
+    /* Of two lanes at a time, byte j takes the eight bits from 4 k + j - 4. */
+    const __m512i from =
+        _mm512_add_epi8(_mm512_set1_epi64(0x1f1e1d1c3f3e3d3c), _mm512_set1_epi8((char)(4 * k)));
+    return and_or(_mm512_multishift_epi64_epi8(from, top), _mm512_set1_epi8(16), nibbles);
+}
+
+CR_INLINE void add_fifths(panel_block *to, __m512i top)
+{
+    for (int k = 0; k < 8; k++)
+        to->w[k] = add_fifth(to->w[k], top, k);
+}
+
+/* Byte k of each lane as a float, times scale. */
+CR_INLINE __m512 scaled_byte(__m512i bytes, int k, __m512 scale)
+{
+    const __m512i shifted = _mm512_srl_epi32(bytes, _mm_cvtsi32_si128(8 * k));
+    const __m512i byte = _mm512_and_si512(shifted, _mm512_set1_epi32(255));
+    return _mm512_mul_ps(scale, _mm512_cvtepi32_ps(byte));
+}
+
+/* [d][dmin][12 bytes of scales] of a super-block. The first four scales and minima are six bits of
+ * a byte each; the others have their low four bits in the last four bytes and the upper two on top
+ * of the first ones. */
+CR_INLINE void fill_k_scales(panel_block to[8], const panel_rows *r, size_t at)
+{
+    const __m512i six = _mm512_set1_epi8(63), two = _mm512_set1_epi8(48);
+    const __m512i dm = load_dwords(r, at), s = load_dwords(r, at + 4), m = load_dwords(r, at + 8);
+    const __m512i low = load_dwords(r, at + 12);
+    const __m512i minus = _mm512_xor_si512(dm, _mm512_set1_epi32(INT32_MIN)); /* -dmin */
+    const __m512 d = low_halves(dm), minus_dmin = high_halves(minus);
+    const __m512i scales[2] = {
+        _mm512_and_si512(s, six),
+        and_or(_mm512_srli_epi16(s, 2), two, low_nibbles(low)),
+    };
+    const __m512i minima[2] = {
+        _mm512_and_si512(m, six),
+        and_or(_mm512_srli_epi16(m, 2), two, high_nibbles(low)),
+    };
+    for (int b = 0; b < 8; b++) {
+        to[b].d = scaled_byte(scales[b / 4], b % 4, d);
+        to[b].m = scaled_byte(minima[b / 4], b % 4, minus_dmin);
     }
 }
 
+/* Joins the bits of top to a block's bytes, moved down by `shift` to where keep has ones. */
+CR_INLINE void add_top(panel_block *to, const __m512i top[8], int shift, char keep)
+{
+    for (int k = 0; k < 8; k++) {
+        const __m512i turned = _mm512_rorv_epi32(top[k], _mm512_set1_epi32(shift));
+        to->w[k] = and_or(turned, _mm512_set1_epi8(keep), to->w[k]);
+    }
+}
+
+/* Bytes 2 k and 2 k + 1 of each lane, as words. */
+CR_INLINE __m512 scale_pair(__m512i bytes, int k)
+{
+    const __m512i pair = _mm512_srl_epi32(bytes, _mm_cvtsi32_si128(16 * k));
+    const __m512i first = _mm512_srai_epi32(_mm512_slli_epi32(pair, 24), 24);
+    const __m512i second = _mm512_srai_epi32(_mm512_slli_epi32(pair, 16), 24);
+    return _mm512_castsi512_ps(
+        _mm512_mask_blend_epi16(0xaaaaaaaa, first, _mm512_slli_epi32(second, 16)));
+}
+
+/* Bytes 2 k and 2 k + 1 of each lane are the scales of the block's halves, which m gets. */
+CR_INLINE void set_scales(panel_block *to, __m512i bytes, int k)
+{
+    to->m = scale_pair(bytes, k);
+}
+
+#include "backend/cpu/x86/panel_fill.h"
+
 /* [d][8 pairs of upper bits of scales][8 nibbles of scales][8][16 bytes] of a super-block; a scale is 32
  * less than its six bits. */
-static void fill_iq4_xs(panel_block *to, const rows16 *r, size_t n_blocks)
+static void fill_iq4_xs(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
     for (size_t super = 0; super < n_blocks / 8; super++) {
         const size_t at = 136 * super;
@@ -179,163 +222,9 @@ static void fill_iq4_xs(panel_block *to, const rows16 *r, size_t n_blocks)
     }
 }
 
-/* [d][m][16 bytes] */
-static void fill_q4_1(panel_block *to, const rows16 *r, size_t n_blocks)
-{
-    for (size_t b = 0; b < n_blocks; b++, to++) {
-        const __m512i dm = load_dwords(r, 20 * b);
-        fill_nibbles(to, r, 20 * b + 4);
-        to->d = low_halves(dm);
-        to->m = low_halves(_mm512_srli_epi32(dm, 16));
-    }
-}
-
-/* Adds bits 4 k to 4 k + 3 of each lane of top to its four nibbles, as their fifth bits. */
-CR_INLINE __m512i add_fifth(__m512i nibbles, __m512i top, int k)
-{
-    /* Of two lanes at a time, byte j takes the eight bits from 4 k + j - 4. */
-    const __m512i from =
-        _mm512_add_epi8(_mm512_set1_epi64(0x1f1e1d1c3f3e3d3c), _mm512_set1_epi8((char)(4 * k)));
-    return and_or(_mm512_multishift_epi64_epi8(from, top), _mm512_set1_epi8(16), nibbles);
-}
-
-/* [d][4 bytes of fifth bits][16 bytes] */
-static void fill_q5_0(panel_block *to, const rows16 *r, size_t n_blocks)
-{
-    for (size_t b = 0; b < n_blocks; b++, to++) {
-        const __m512i top = load_dwords(r, 22 * b + 2);
-        fill_nibbles(to, r, 22 * b + 6);
-        for (int k = 0; k < 8; k++)
-            to->w[k] = add_fifth(to->w[k], top, k);
-        to->d = low_halves(load_dwords(r, 22 * b));
-    }
-}
-
-/* [d][m][4 bytes of fifth bits][16 bytes] */
-static void fill_q5_1(panel_block *to, const rows16 *r, size_t n_blocks)
-{
-    for (size_t b = 0; b < n_blocks; b++, to++) {
-        const __m512i dm = load_dwords(r, 24 * b), top = load_dwords(r, 24 * b + 4);
-        fill_nibbles(to, r, 24 * b + 8);
-        for (int k = 0; k < 8; k++)
-            to->w[k] = add_fifth(to->w[k], top, k);
-        to->d = low_halves(dm);
-        to->m = low_halves(_mm512_srli_epi32(dm, 16));
-    }
-}
-
-/* Byte k of each lane as a float, times scale. */
-CR_INLINE __m512 scaled_byte(__m512i bytes, int k, __m512 scale)
-{
-    const __m512i shifted = _mm512_srl_epi32(bytes, _mm_cvtsi32_si128(8 * k));
-    const __m512i byte = _mm512_and_si512(shifted, _mm512_set1_epi32(255));
-    return _mm512_mul_ps(scale, _mm512_cvtepi32_ps(byte));
-}
-
-/* [d][dmin][12 bytes of scales] of a super-block. The first four scales and minima are six bits of
- * a byte each; the others have their low four bits in the last four bytes and the upper two on top
- * of the first ones. */
-CR_INLINE void fill_k_scales(panel_block to[8], const rows16 *r, size_t at)
-{
-    const __m512i six = _mm512_set1_epi8(63), two = _mm512_set1_epi8(48);
-    const __m512i dm = load_dwords(r, at), s = load_dwords(r, at + 4), m = load_dwords(r, at + 8);
-    const __m512i low = load_dwords(r, at + 12);
-    const __m512i minus = _mm512_xor_si512(dm, _mm512_set1_epi32(INT32_MIN)); /* -dmin */
-    const __m512 d = low_halves(dm), minus_dmin = low_halves(_mm512_srli_epi32(minus, 16));
-    const __m512i scales[2] = {
-        _mm512_and_si512(s, six),
-        and_or(_mm512_srli_epi16(s, 2), two, low_nibbles(low)),
-    };
-    const __m512i minima[2] = {
-        _mm512_and_si512(m, six),
-        and_or(_mm512_srli_epi16(m, 2), two, high_nibbles(low)),
-    };
-    for (int b = 0; b < 8; b++) {
-        to[b].d = scaled_byte(scales[b / 4], b % 4, d);
-        to[b].m = scaled_byte(minima[b / 4], b % 4, minus_dmin);
-    }
-}
-
-/* 32 bytes of each row: low nibbles to one block, high ones to another. */
-CR_INLINE void fill_two(panel_block *low, panel_block *high, const rows16 *r, size_t at)
-{
-    __m512i t[8];
-    transpose(t, r, at);
-    transpose(t + 4, r, at + 16);
-    for (int k = 0; k < 8; k++) {
-        low->w[k] = low_nibbles(t[k]);
-        high->w[k] = high_nibbles(t[k]);
-    }
-}
-
-/* [scales, 16 bytes][4][32 bytes] */
-static void fill_q4_k(panel_block *to, const rows16 *r, size_t n_blocks)
-{
-    for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
-        fill_k_scales(to, r, 144 * super);
-        for (size_t pair = 0; pair < 4; pair++)
-            fill_two(&to[2 * pair], &to[2 * pair + 1], r, 144 * super + 16 + 32 * pair);
-    }
-}
-
-/* [scales, 16 bytes][32 bytes: bit b is block b's fifth][4][32 bytes] */
-static void fill_q5_k(panel_block *to, const rows16 *r, size_t n_blocks)
-{
-    for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
-        __m512i top[8];
-        transpose(top, r, 176 * super + 16);
-        transpose(top + 4, r, 176 * super + 32);
-        fill_k_scales(to, r, 176 * super);
-        for (size_t pair = 0; pair < 4; pair++)
-            fill_two(&to[2 * pair], &to[2 * pair + 1], r, 176 * super + 48 + 32 * pair);
-        for (int b = 0; b < 8; b++)
-            for (int k = 0; k < 8; k++) {
-                const __m512i turned = _mm512_rorv_epi32(top[k], _mm512_set1_epi32(b - 4));
-                to[b].w[k] = and_or(turned, _mm512_set1_epi8(16), to[b].w[k]);
-            }
-    }
-}
-
-/* Bytes 2 k and 2 k + 1 of each lane, as words. */
-CR_INLINE __m512 scale_pair(__m512i bytes, int k)
-{
-    const __m512i pair = _mm512_srl_epi32(bytes, _mm_cvtsi32_si128(16 * k));
-    const __m512i first = _mm512_srai_epi32(_mm512_slli_epi32(pair, 24), 24);
-    const __m512i second = _mm512_srai_epi32(_mm512_slli_epi32(pair, 16), 24);
-    return _mm512_castsi512_ps(
-        _mm512_mask_blend_epi16(0xaaaaaaaa, first, _mm512_slli_epi32(second, 16)));
-}
-
-/* [2][64 bytes low][2][32 bytes high][2][8 scales][d], 210 bytes. m gets a block's two scales, as
- * words. */
-static void fill_q6_k(panel_block *to, const rows16 *r, size_t n_blocks)
-{
-    for (size_t super = 0; super < n_blocks / 8; super++)
-        for (size_t half = 0; half < 2; half++, to += 4) {
-            const size_t at = 210 * super, scale = at + 192 + 8 * half;
-            __m512i top[8];
-            transpose(top, r, at + 128 + 32 * half);
-            transpose(top + 4, r, at + 144 + 32 * half);
-            fill_two(&to[0], &to[2], r, at + 64 * half);
-            fill_two(&to[1], &to[3], r, at + 64 * half + 32);
-            /* The last word is not the first one of a dword that exists. */
-            const __m512 d = low_halves(_mm512_srli_epi32(load_dwords(r, at + 206), 16));
-            const __m512i scales[2] = { load_dwords(r, scale), load_dwords(r, scale + 4) };
-            for (int b = 0; b < 4; b++) {
-                for (int k = 0; k < 8; k++) {
-                    const __m512i turned = _mm512_rorv_epi32(top[k], _mm512_set1_epi32(2 * b - 4));
-                    to[b].w[k] = and_or(turned, _mm512_set1_epi8(48), to[b].w[k]);
-                }
-                to[b].m = scale_pair(scales[b / 2], b % 2);
-                to[b].d = d;
-            }
-        }
-}
-
 /* [32 bytes: bit b is block b's third][2][32 bytes: two bits of four blocks][12 bytes of scales][d], 110
- * bytes. Scales are 32 less than six bits: low four bits of all in eight bytes, upper two in four.
- * m as of Q6_K. */
-static void fill_q3_k(panel_block *to, const rows16 *r, size_t n_blocks)
+ * bytes. Scales are 32 less than six bits: low four bits of all in eight bytes, upper two in four. */
+static void fill_q3_k(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
     for (size_t super = 0; super < n_blocks / 8; super++) {
         const size_t at = 110 * super;
@@ -345,7 +234,7 @@ static void fill_q3_k(panel_block *to, const rows16 *r, size_t n_blocks)
         const __m512i low[2] = { load_dwords(r, at + 96), load_dwords(r, at + 100) };
         const __m512i high = load_dwords(r, at + 104);
         /* The last word is not the first one of a dword that exists. */
-        const __m512 d = low_halves(_mm512_srli_epi32(load_dwords(r, at + 106), 16));
+        const __m512 d = high_halves(load_dwords(r, at + 106));
         for (int half = 0; half < 2; half++) {
             __m512i two[8];
             transpose(two, r, at + 32 + 32 * (size_t)half);
@@ -363,7 +252,7 @@ static void fill_q3_k(panel_block *to, const rows16 *r, size_t n_blocks)
                 const __m512i upper = _mm512_rorv_epi32(high, _mm512_set1_epi32(b / 2 * 2 - 4));
                 const __m512i four_scales = _mm512_sub_epi8(
                     and_or(upper, _mm512_set1_epi8(48), pairs), _mm512_set1_epi8(32));
-                to->m = scale_pair(four_scales, b % 2);
+                set_scales(to, four_scales, b % 2);
                 to->d = d;
             }
         }

@@ -16,6 +16,8 @@ enum {
     PANELS = 2, /* that pass together */
 };
 
+typedef __m256i ints;
+
 typedef struct panel_block {
     __m256i
         w[16];   /* [32 / 4][row][4]: weight plus the type's offset; finish may make words of it */
@@ -27,11 +29,11 @@ typedef struct panel_block {
 } panel_block;
 
 /* Eight rows; the last one again in place of those that do not exist. */
-typedef struct rows8 {
+typedef struct panel_rows {
     const uint8_t *p[PANEL];
-} rows8;
+} panel_rows;
 
-typedef void panel_fill(panel_block *to, const rows8 *r, size_t n_blocks);
+typedef void panel_fill(panel_block *to, const panel_rows *r, size_t n_blocks);
 
 /* How a type's bytes become weights. */
 typedef struct weights {
@@ -42,16 +44,16 @@ typedef struct weights {
     bool groups;  /* a block's halves have integer scales */
 } weights;
 
-CR_INLINE rows8 rows8_at(const void *w, size_t row_bytes, size_t i, size_t n_rows)
+CR_INLINE panel_rows panel_rows_at(const void *w, size_t row_bytes, size_t i, size_t n_rows)
 {
-    rows8 r;
+    panel_rows r;
     for (size_t k = 0; k < PANEL; k++)
         r.p[k] = (const uint8_t *)w + CR_MIN(i + k, n_rows - 1) * row_bytes;
     return r;
 }
 
 /* 16 bytes of each row: to[k] gets bytes 4 k to 4 k + 3 of all. */
-CR_INLINE void transpose(__m256i to[4], const rows8 *r, size_t at)
+CR_INLINE void transpose(__m256i to[4], const panel_rows *r, size_t at)
 {
     const __m256i s0 = load_2x16(r->p[0] + at, r->p[4] + at);
     const __m256i s1 = load_2x16(r->p[1] + at, r->p[5] + at);
@@ -79,7 +81,7 @@ CR_INLINE __m256i four(const void *bytes)
 }
 
 /* Four bytes of each row. Gathers are slow where processors were corrected. */
-CR_INLINE __m256i load_dwords(const rows8 *r, size_t at)
+CR_INLINE __m256i load_dwords(const panel_rows *r, size_t at)
 {
     return _mm256_setr_epi32(dword_at(r->p[0] + at), dword_at(r->p[1] + at), dword_at(r->p[2] + at),
                              dword_at(r->p[3] + at), dword_at(r->p[4] + at), dword_at(r->p[5] + at),
@@ -118,86 +120,18 @@ CR_INLINE __m256i shifted_bits(__m256i v, int n, char keep)
     return _mm256_and_si256(s, _mm256_set1_epi8(keep));
 }
 
-/* [d][32 bytes] */
-static void fill_q8_0(panel_block *to, const rows8 *r, size_t n_blocks)
+CR_INLINE __m256i flip_signs(__m256i bytes)
 {
-    for (size_t b = 0; b < n_blocks; b++, to++) {
-        __m256i t[8];
-        transpose(t, r, 34 * b + 2);
-        transpose(t + 4, r, 34 * b + 18);
-        for (int k = 0; k < 8; k++)
-            to->w[k] = _mm256_xor_si256(t[k], _mm256_set1_epi8(-128));
-        to->d = low_halves(load_dwords(r, 34 * b));
-    }
+    return _mm256_xor_si256(bytes, _mm256_set1_epi8(-128));
 }
 
-CR_INLINE void fill_nibbles(panel_block *to, const rows8 *r, size_t at)
-{
-    __m256i t[4];
-    transpose(t, r, at);
-    for (int k = 0; k < 4; k++) {
-        to->w[k] = low_nibbles(t[k]);
-        to->w[k + 4] = high_nibbles(t[k]);
-    }
-}
-
-/* [d][16 bytes] */
-static void fill_q4_0(panel_block *to, const rows8 *r, size_t n_blocks)
-{
-    for (size_t b = 0; b < n_blocks; b++, to++) {
-        fill_nibbles(to, r, 18 * b + 2);
-        to->d = low_halves(load_dwords(r, 18 * b));
-    }
-}
-
-/* The same for nibbles that are numbers of IQ4 levels. */
-CR_INLINE void fill_levels(panel_block *to, const rows8 *r, size_t at)
+/* A block's nibbles, as numbers of IQ4 levels, become levels. */
+CR_INLINE void look_up_levels(panel_block *to)
 {
     const __m128i signed_levels = _mm_loadu_si128((const __m128i *)cr_iq4_levels);
-    const __m256i levels =
-        _mm256_broadcastsi128_si256(_mm_xor_si128(signed_levels, _mm_set1_epi8(-128)));
-    fill_nibbles(to, r, at);
+    const __m256i levels = flip_signs(_mm256_broadcastsi128_si256(signed_levels));
     for (int k = 0; k < 8; k++)
         to->w[k] = _mm256_shuffle_epi8(levels, to->w[k]);
-}
-
-/* [d][16 bytes] */
-static void fill_iq4_nl(panel_block *to, const rows8 *r, size_t n_blocks)
-{
-    for (size_t b = 0; b < n_blocks; b++, to++) {
-        fill_levels(to, r, 18 * b + 2);
-        to->d = low_halves(load_dwords(r, 18 * b));
-    }
-}
-
-/* [d][8 pairs of upper bits of scales][8 nibbles of scales][8][16 bytes] of a super-block; a scale is 32
- * less than its six bits. */
-static void fill_iq4_xs(panel_block *to, const rows8 *r, size_t n_blocks)
-{
-    for (size_t super = 0; super < n_blocks / 8; super++) {
-        const size_t at = 136 * super;
-        const __m256i d_top = load_dwords(r, at), low = load_dwords(r, at + 4);
-        const __m256 d = low_halves(d_top);
-        for (int b = 0; b < 8; b++, to++) {
-            const __m256i six =
-                _mm256_or_si256(shifted_bits(low, 4 * b, 15), shifted_bits(d_top, 12 + 2 * b, 48));
-            const __m256i byte = _mm256_and_si256(six, _mm256_set1_epi32(255));
-            const __m256i scale = _mm256_sub_epi32(byte, _mm256_set1_epi32(32));
-            fill_levels(to, r, at + 8 + 16 * (size_t)b);
-            to->d = _mm256_mul_ps(d, _mm256_cvtepi32_ps(scale));
-        }
-    }
-}
-
-/* [d][m][16 bytes] */
-static void fill_q4_1(panel_block *to, const rows8 *r, size_t n_blocks)
-{
-    for (size_t b = 0; b < n_blocks; b++, to++) {
-        const __m256i dm = load_dwords(r, 20 * b);
-        fill_nibbles(to, r, 20 * b + 4);
-        to->d = low_halves(dm);
-        to->m = high_halves(dm);
-    }
 }
 
 /* Bits 4 k to 4 k + 3 of each lane of top become the fifth bits of its four bytes. */
@@ -214,28 +148,6 @@ CR_INLINE void add_fifths(panel_block *to, __m256i top)
     }
 }
 
-/* [d][4 bytes of fifth bits][16 bytes] */
-static void fill_q5_0(panel_block *to, const rows8 *r, size_t n_blocks)
-{
-    for (size_t b = 0; b < n_blocks; b++, to++) {
-        fill_nibbles(to, r, 22 * b + 6);
-        add_fifths(to, load_dwords(r, 22 * b + 2));
-        to->d = low_halves(load_dwords(r, 22 * b));
-    }
-}
-
-/* [d][m][4 bytes of fifth bits][16 bytes] */
-static void fill_q5_1(panel_block *to, const rows8 *r, size_t n_blocks)
-{
-    for (size_t b = 0; b < n_blocks; b++, to++) {
-        const __m256i dm = load_dwords(r, 24 * b);
-        fill_nibbles(to, r, 24 * b + 8);
-        add_fifths(to, load_dwords(r, 24 * b + 4));
-        to->d = low_halves(dm);
-        to->m = high_halves(dm);
-    }
-}
-
 /* Byte k of each lane as a float, times scale. */
 CR_INLINE __m256 scaled_byte(__m256i bytes, int k, __m256 scale)
 {
@@ -247,7 +159,7 @@ CR_INLINE __m256 scaled_byte(__m256i bytes, int k, __m256 scale)
 /* [d][dmin][12 bytes of scales] of a super-block. The first four scales and minima are six bits of
  * a byte each; the others have their low four bits in the last four bytes and the upper two on top
  * of the first ones. */
-CR_INLINE void fill_k_scales(panel_block to[8], const rows8 *r, size_t at)
+CR_INLINE void fill_k_scales(panel_block to[8], const panel_rows *r, size_t at)
 {
     const __m256i dm = load_dwords(r, at), s = load_dwords(r, at + 4), m = load_dwords(r, at + 8);
     const __m256i low = load_dwords(r, at + 12);
@@ -267,48 +179,11 @@ CR_INLINE void fill_k_scales(panel_block to[8], const rows8 *r, size_t at)
     }
 }
 
-/* 32 bytes of each row: low nibbles to one block, high ones to another. */
-CR_INLINE void fill_two(panel_block *low, panel_block *high, const rows8 *r, size_t at)
-{
-    __m256i t[8];
-    transpose(t, r, at);
-    transpose(t + 4, r, at + 16);
-    for (int k = 0; k < 8; k++) {
-        low->w[k] = low_nibbles(t[k]);
-        high->w[k] = high_nibbles(t[k]);
-    }
-}
-
-/* [scales, 16 bytes][4][32 bytes] */
-static void fill_q4_k(panel_block *to, const rows8 *r, size_t n_blocks)
-{
-    for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
-        fill_k_scales(to, r, 144 * super);
-        for (size_t pair = 0; pair < 4; pair++)
-            fill_two(&to[2 * pair], &to[2 * pair + 1], r, 144 * super + 16 + 32 * pair);
-    }
-}
-
 /* Joins the bits of top to a block's bytes, moved down by `shift` to where keep has ones. */
 CR_INLINE void add_top(panel_block *to, const __m256i top[8], int shift, char keep)
 {
     for (int k = 0; k < 8; k++)
         to->w[k] = _mm256_or_si256(to->w[k], shifted_bits(top[k], shift, keep));
-}
-
-/* [scales, 16 bytes][32 bytes: bit b is block b's fifth][4][32 bytes] */
-static void fill_q5_k(panel_block *to, const rows8 *r, size_t n_blocks)
-{
-    for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
-        __m256i top[8];
-        transpose(top, r, 176 * super + 16);
-        transpose(top + 4, r, 176 * super + 32);
-        fill_k_scales(to, r, 176 * super);
-        for (size_t pair = 0; pair < 4; pair++)
-            fill_two(&to[2 * pair], &to[2 * pair + 1], r, 176 * super + 48 + 32 * pair);
-        for (int b = 0; b < 8; b++)
-            add_top(&to[b], top, b - 4, 16);
-    }
 }
 
 /* Bytes 2 k and 2 k + 1 of each lane, as words. */
@@ -320,30 +195,35 @@ CR_INLINE __m256i byte_pair(__m256i bytes, int k)
     return _mm256_srai_epi16(_mm256_shuffle_epi8(bytes, _mm256_broadcastsi128_si256(from)), 8);
 }
 
-/* [2][64 bytes low][2][32 bytes high][2][8 scales][d], 210 bytes */
-static void fill_q6_k(panel_block *to, const rows8 *r, size_t n_blocks)
+/* Bytes 2 k and 2 k + 1 of each lane are the scales of the block's halves. */
+CR_INLINE void set_scales(panel_block *to, __m256i bytes, int k)
 {
-    for (size_t super = 0; super < n_blocks / 8; super++)
-        for (size_t half = 0; half < 2; half++, to += 4) {
-            const size_t at = 210 * super, scale = at + 192 + 8 * half;
-            __m256i top[8];
-            transpose(top, r, at + 128 + 32 * half);
-            transpose(top + 4, r, at + 144 + 32 * half);
-            fill_two(&to[0], &to[2], r, at + 64 * half);
-            fill_two(&to[1], &to[3], r, at + 64 * half + 32);
-            /* The last word is not the first one of a dword that exists. */
-            const __m256 d = high_halves(load_dwords(r, at + 206));
-            const __m256i scales[2] = { load_dwords(r, scale), load_dwords(r, scale + 4) };
-            for (int b = 0; b < 4; b++) {
-                add_top(&to[b], top, 2 * b - 4, 48);
-                to[b].scale[0] = byte_pair(scales[b / 2], b % 2);
-                to[b].d = d;
-            }
+    to->scale[0] = byte_pair(bytes, k);
+}
+
+#include "backend/cpu/x86/panel_fill.h"
+
+/* [d][8 pairs of upper bits of scales][8 nibbles of scales][8][16 bytes] of a super-block; a scale is 32
+ * less than its six bits. */
+static void fill_iq4_xs(panel_block *to, const panel_rows *r, size_t n_blocks)
+{
+    for (size_t super = 0; super < n_blocks / 8; super++) {
+        const size_t at = 136 * super;
+        const __m256i d_top = load_dwords(r, at), low = load_dwords(r, at + 4);
+        const __m256 d = low_halves(d_top);
+        for (int b = 0; b < 8; b++, to++) {
+            const __m256i six =
+                _mm256_or_si256(shifted_bits(low, 4 * b, 15), shifted_bits(d_top, 12 + 2 * b, 48));
+            const __m256i byte = _mm256_and_si256(six, _mm256_set1_epi32(255));
+            const __m256i scale = _mm256_sub_epi32(byte, _mm256_set1_epi32(32));
+            fill_levels(to, r, at + 8 + 16 * (size_t)b);
+            to->d = _mm256_mul_ps(d, _mm256_cvtepi32_ps(scale));
         }
+    }
 }
 
 /* 32 bytes with two bits of each of four blocks. */
-CR_INLINE void fill_four(panel_block to[4], const rows8 *r, size_t at)
+CR_INLINE void fill_four(panel_block to[4], const panel_rows *r, size_t at)
 {
     __m256i t[8];
     transpose(t, r, at);
@@ -355,7 +235,7 @@ CR_INLINE void fill_four(panel_block to[4], const rows8 *r, size_t at)
 
 /* [32 bytes: bit b is block b's third][2][32 bytes: two bits of four blocks][12 bytes of scales][d], 110
  * bytes. Scales are 32 less than six bits: low four bits of all in eight bytes, upper two in four. */
-static void fill_q3_k(panel_block *to, const rows8 *r, size_t n_blocks)
+static void fill_q3_k(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
     for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
         const size_t at = 110 * super;
@@ -372,14 +252,14 @@ static void fill_q3_k(panel_block *to, const rows8 *r, size_t n_blocks)
             const __m256i four = b < 4 ? low_nibbles(low[b / 2]) : high_nibbles(low[b / 2 - 2]);
             const __m256i six = _mm256_or_si256(four, shifted_bits(high, b / 2 * 2 - 4, 48));
             add_top(&to[b], top, b - 2, 4);
-            to[b].scale[0] = byte_pair(_mm256_sub_epi8(six, _mm256_set1_epi8(32)), b % 2);
+            set_scales(&to[b], _mm256_sub_epi8(six, _mm256_set1_epi8(32)), b % 2);
             to[b].d = d;
         }
     }
 }
 
 /* [16 bytes: a scale, and above it a minimum][2][32 bytes: two bits of four blocks][d][dmin], 84 bytes */
-static void fill_q2_k(panel_block *to, const rows8 *r, size_t n_blocks)
+static void fill_q2_k(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
     for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
         const size_t at = 84 * super;
@@ -391,7 +271,7 @@ static void fill_q2_k(panel_block *to, const rows8 *r, size_t n_blocks)
         const __m256i minus = _mm256_xor_si256(dm, _mm256_set1_epi32(INT32_MIN)); /* -dmin */
         const __m256 d = low_halves(dm), minus_dmin = high_halves(minus);
         for (int b = 0; b < 8; b++) {
-            to[b].scale[0] = byte_pair(low_nibbles(pairs[b / 2]), b % 2);
+            set_scales(&to[b], low_nibbles(pairs[b / 2]), b % 2);
             to[b].pairs = byte_pair(high_nibbles(pairs[b / 2]), b % 2);
             to[b].d = d;
             to[b].m = minus_dmin;

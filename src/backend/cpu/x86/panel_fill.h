@@ -1,0 +1,153 @@
+/* Fill functions that are the same for panels of eight rows and of sixteen. Before it stands what they
+ * are made of: `ints`, a vector with a lane for each row, `panel_rows`, and
+ *
+ *     transpose, load_dwords                      bytes of all rows
+ *     low_halves, high_halves                     words of lanes to floats
+ *     low_nibbles, high_nibbles, flip_signs       of all bytes
+ *     look_up_levels                              bytes to levels of IQ4
+ *     add_fifths, add_top                         bits that join a block's bytes
+ *     fill_k_scales, set_scales                   scales of Q4_K and Q5_K; integers of halves of blocks */
+#ifndef CR_PANEL_FILL_H
+#define CR_PANEL_FILL_H
+
+/* [d][32 bytes] */
+static void fill_q8_0(panel_block *to, const panel_rows *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        ints t[8];
+        transpose(t, r, 34 * b + 2);
+        transpose(t + 4, r, 34 * b + 18);
+        for (int k = 0; k < 8; k++)
+            to->w[k] = flip_signs(t[k]);
+        to->d = low_halves(load_dwords(r, 34 * b));
+    }
+}
+
+CR_INLINE void fill_nibbles(panel_block *to, const panel_rows *r, size_t at)
+{
+    ints t[4];
+    transpose(t, r, at);
+    for (int k = 0; k < 4; k++) {
+        to->w[k] = low_nibbles(t[k]);
+        to->w[k + 4] = high_nibbles(t[k]);
+    }
+}
+
+/* [d][16 bytes] */
+static void fill_q4_0(panel_block *to, const panel_rows *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        fill_nibbles(to, r, 18 * b + 2);
+        to->d = low_halves(load_dwords(r, 18 * b));
+    }
+}
+
+/* The same for nibbles that are numbers of IQ4 levels. */
+CR_INLINE void fill_levels(panel_block *to, const panel_rows *r, size_t at)
+{
+    fill_nibbles(to, r, at);
+    look_up_levels(to);
+}
+
+/* [d][16 bytes] */
+static void fill_iq4_nl(panel_block *to, const panel_rows *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        fill_levels(to, r, 18 * b + 2);
+        to->d = low_halves(load_dwords(r, 18 * b));
+    }
+}
+
+/* [d][m][16 bytes] */
+static void fill_q4_1(panel_block *to, const panel_rows *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        const ints dm = load_dwords(r, 20 * b);
+        fill_nibbles(to, r, 20 * b + 4);
+        to->d = low_halves(dm);
+        to->m = high_halves(dm);
+    }
+}
+
+/* [d][4 bytes of fifth bits][16 bytes] */
+static void fill_q5_0(panel_block *to, const panel_rows *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        fill_nibbles(to, r, 22 * b + 6);
+        add_fifths(to, load_dwords(r, 22 * b + 2));
+        to->d = low_halves(load_dwords(r, 22 * b));
+    }
+}
+
+/* [d][m][4 bytes of fifth bits][16 bytes] */
+static void fill_q5_1(panel_block *to, const panel_rows *r, size_t n_blocks)
+{
+    for (size_t b = 0; b < n_blocks; b++, to++) {
+        const ints dm = load_dwords(r, 24 * b);
+        fill_nibbles(to, r, 24 * b + 8);
+        add_fifths(to, load_dwords(r, 24 * b + 4));
+        to->d = low_halves(dm);
+        to->m = high_halves(dm);
+    }
+}
+
+/* 32 bytes of each row: low nibbles to one block, high ones to another. */
+CR_INLINE void fill_two(panel_block *low, panel_block *high, const panel_rows *r, size_t at)
+{
+    ints t[8];
+    transpose(t, r, at);
+    transpose(t + 4, r, at + 16);
+    for (int k = 0; k < 8; k++) {
+        low->w[k] = low_nibbles(t[k]);
+        high->w[k] = high_nibbles(t[k]);
+    }
+}
+
+/* [scales, 16 bytes][4][32 bytes] */
+static void fill_q4_k(panel_block *to, const panel_rows *r, size_t n_blocks)
+{
+    for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
+        fill_k_scales(to, r, 144 * super);
+        for (size_t pair = 0; pair < 4; pair++)
+            fill_two(&to[2 * pair], &to[2 * pair + 1], r, 144 * super + 16 + 32 * pair);
+    }
+}
+
+/* [scales, 16 bytes][32 bytes: bit b is block b's fifth][4][32 bytes] */
+static void fill_q5_k(panel_block *to, const panel_rows *r, size_t n_blocks)
+{
+    for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
+        ints top[8];
+        transpose(top, r, 176 * super + 16);
+        transpose(top + 4, r, 176 * super + 32);
+        fill_k_scales(to, r, 176 * super);
+        for (size_t pair = 0; pair < 4; pair++)
+            fill_two(&to[2 * pair], &to[2 * pair + 1], r, 176 * super + 48 + 32 * pair);
+        for (int b = 0; b < 8; b++)
+            add_top(&to[b], top, b - 4, 16);
+    }
+}
+
+/* [2][64 bytes low][2][32 bytes high][2][8 scales][d], 210 bytes */
+static void fill_q6_k(panel_block *to, const panel_rows *r, size_t n_blocks)
+{
+    for (size_t super = 0; super < n_blocks / 8; super++)
+        for (size_t half = 0; half < 2; half++, to += 4) {
+            const size_t at = 210 * super, scale = at + 192 + 8 * half;
+            ints top[8];
+            transpose(top, r, at + 128 + 32 * half);
+            transpose(top + 4, r, at + 144 + 32 * half);
+            fill_two(&to[0], &to[2], r, at + 64 * half);
+            fill_two(&to[1], &to[3], r, at + 64 * half + 32);
+            const ints scales[2] = { load_dwords(r, scale), load_dwords(r, scale + 4) };
+            for (int b = 0; b < 4; b++) {
+                add_top(&to[b], top, 2 * b - 4, 48);
+                set_scales(&to[b], scales[b / 2], b % 2);
+            }
+            /* The last word is not the first one of a dword that exists. */
+            to[0].d = high_halves(load_dwords(r, at + 206));
+            to[1].d = to[2].d = to[3].d = to[0].d;
+        }
+}
+
+#endif
