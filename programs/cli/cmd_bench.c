@@ -6,8 +6,8 @@
  *             warm-up runs, then the runs that count; reset, fill to the depth, measure
  *
  * A prompt test times one append of n tokens. A generation test times n tokens, the first of which
- * needs an append of one: n forward passes and n choices of the largest logit. With several sessions
- * each does so on a thread of its own (bench_run.h). */
+ * needs an append of one: n forward passes and n choices of the largest logit. With several
+ * sessions each does so on a thread of its own (bench_run.h). */
 #define _DEFAULT_SOURCE
 #include "cera.h"
 #include "cli/bench_run.h"
@@ -152,7 +152,8 @@ static int read_command_line(bench *b)
 
 /* ---- tests ------------------------------------------------------------------------------- */
 
-/* Test i of those that run on one engine; false when there are no more. Lengths of 0 are no tests. */
+/* Test i of those that run on one engine; false when there are no more. Lengths of 0 are no
+ * tests. */
 static bool get_test(const bench *b, size_t i, bench_test *out)
 {
     for (size_t at = 0; at < b->parallels.n * b->depths.n; at++) {

@@ -43,7 +43,8 @@ typedef struct work {
     cera_template *tmpl;
 } work;
 
-/* JSON goes to the library as text up to NUL: what stands behind one would be dropped in silence. */
+/* JSON goes to the library as text up to NUL: what stands behind one would be dropped in
+ * silence. */
 static int refuse_nul(const prompt *json, const char *what)
 {
     if (json->text == NULL || memchr(json->text, '\0', json->size) == NULL)

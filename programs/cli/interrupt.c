@@ -54,8 +54,8 @@ void interrupt_start(void)
     struct sigaction action = { .sa_handler = on_signal };
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-        /* A shell that starts us in the background ignores Ctrl-C for us, and nohup the hangup: leave
-         * it so. */
+        /* A shell that starts us in the background ignores Ctrl-C for us, and nohup the hangup:
+         * leave it so. */
         struct sigaction old;
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);

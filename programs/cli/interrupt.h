@@ -1,5 +1,5 @@
-/* Ctrl-C, SIGTERM and SIGHUP. With a session at work the first signal cancels it, so that the text so far
- * is kept; a second one, or one without a session, ends the program at once. */
+/* Ctrl-C, SIGTERM and SIGHUP. With a session at work the first signal cancels it, so that the text
+ * so far is kept; a second one, or one without a session, ends the program at once. */
 #ifndef INTERRUPT_H
 #define INTERRUPT_H
 
@@ -13,8 +13,8 @@ void interrupt_start(void);
 void interrupt_watch(cera_session *session);
 /* The same for n at once; the list is kept. */
 void interrupt_watch_all(cera_session *const *sessions, size_t n);
-/* Work that looks at interrupt_exit_code itself, several times a second, and ends by itself: while it
- * is on, signals are noted and nothing else. */
+/* Work that looks at interrupt_exit_code itself, several times a second, and ends by itself: while
+ * it is on, signals are noted and nothing else. */
 void interrupt_hold(bool on);
 /* 128 and its number after a signal, else 0. */
 int interrupt_exit_code(void);

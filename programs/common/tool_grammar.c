@@ -15,8 +15,8 @@ enum { MAX_CALLS = 16 };
 #define DEEPSEEK(what) "<" BAR "tool" BLANK what BAR ">"
 
 /* How a format is written. In `call`: %n the tool's name, %q the same in quotes, %d a digit, %a all
- * arguments as JSON, %p as Python's, %t each as `argument`. In `argument`: %k its name, %v its value
- * in front of `end`, %s whether it is text. */
+ * arguments as JSON, %p as Python's, %t each as `argument`. In `argument`: %k its name, %v its
+ * value in front of `end`, %s whether it is text. */
 typedef struct call_form {
     const char *format;
     const char *open, *close; /* around calls */
@@ -132,8 +132,8 @@ static bool is_own(const char *name, size_t n)
     return is_root || (n > 1 && name[1] >= '0' && name[1] <= '9');
 }
 
-/* A grammar's rules with a prefix before each name of its own, so that several fit into one text; the
- * others if they are wanted. */
+/* A grammar's rules with a prefix before each name of its own, so that several fit into one text;
+ * the others if they are wanted. */
 static void append_renamed(bytes *out, const char *text, const char *prefix, bool wants_others)
 {
     bool at_line = true, is_left_out = false;
@@ -290,8 +290,8 @@ static json_t *alone(const json_t *schema, json_t *property)
     return copy;
 }
 
-/* Appends a text with %n and the like as parts of a rule; what they stand for is in `values`, behind
- * the letters of `letters`: plain text, or names of rules for capital letters. */
+/* Appends a text with %n and the like as parts of a rule; what they stand for is in `values`,
+ * behind the letters of `letters`: plain text, or names of rules for capital letters. */
 static void append_form(writer *w, const char *form, const char *letters, const char *const *values)
 {
     bytes literal = { 0 };

@@ -4,7 +4,8 @@
  *     x += rmsnorm(down(silu(gate(x)) * up(x)))
  *
  * Mistakes people make here:
- * - Nothing is normalised before a projection, as in olmo2; but the norms of q and k are over a head.
+ * - Nothing is normalised before a projection, as in olmo2; but the norms of q and k are over a
+ *   head.
  * - In the 32B model three of four layers see their last `attention.sliding_window` positions and
  *   rotate, and the fourth sees all of them and does not. In the 1.2B model, which has no window,
  *   every layer rotates.

@@ -11,8 +11,8 @@
  * - The head is the embedding table without the sqrt(n_embd).
  * - Even layers see their last `attention.sliding_window` positions, odd ones all.
  * - The cap of the scores comes after their scale and before the softmax.
- * - The 27B model scales scores by 1 / sqrt(n_embd / n_head), which is not its head size; its files do
- *   not say so.
+ * - The 27B model scales scores by 1 / sqrt(n_embd / n_head), which is not its head size; its files
+ *   do not say so.
  * - Rotation pairs are halves (x[i], x[i + n/2]), unlike llama's neighbours. */
 #include "arch/arch.h"
 

@@ -5,14 +5,15 @@
  *     x += rmsnorm(down(gelu(gate(n)) * up(n)))      n = rmsnorm(x)
  *
  * Mistakes people make here:
- * - Of six layers, five see their last `attention.sliding_window` positions and rotate with a base of
- *   `rope.freq_base_swa`, 10,000 unless the file has it; the sixth sees all and has `rope.freq_base`,
- *   a million. Where positions are scaled (`rope.scaling.factor`), they are in the sixth only.
+ * - Of six layers, five see their last `attention.sliding_window` positions and rotate with a base
+ *   of `rope.freq_base_swa`, 10,000 unless the file has it; the sixth sees all and has
+ *   `rope.freq_base`, a million. Where positions are scaled (`rope.scaling.factor`), they are in
+ *   the sixth only.
  * - The gate is GELU in its tanh form, not SiLU.
- * - The published norm weights are offsets from 1, those of q and k too; whoever converts such a file
- *   has added the 1.
- * - The 27B model scales scores by 1 / sqrt(n_embd / n_head), which is not its head size; its files do
- *   not say so.
+ * - The published norm weights are offsets from 1, those of q and k too; whoever converts such a
+ *   file has added the 1.
+ * - The 27B model scales scores by 1 / sqrt(n_embd / n_head), which is not its head size; its files
+ *   do not say so.
  * - Rotation pairs are halves (x[i], x[i + n/2]), unlike llama's neighbours. */
 #include "arch/arch.h"
 

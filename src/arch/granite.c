@@ -8,10 +8,10 @@
  * Mistakes people make here:
  * - `attention.scale` stands in place of 1 / sqrt(head size), not beside it.
  * - `residual_scale` is for both branches of a layer.
- * - Logits are divided by `logit_scale`. Without it text stays fluent, but sampling is off: a file that
- *   lacks the key is damaged.
- * - Rotation pairs are neighbours, as in llama. `rope.scaling.finetuned` = false marks a model without
- *   rotation. */
+ * - Logits are divided by `logit_scale`. Without it text stays fluent, but sampling is off: a file
+ *   that lacks the key is damaged.
+ * - Rotation pairs are neighbours, as in llama. `rope.scaling.finetuned` = false marks a model
+ *   without rotation. */
 #include "arch/arch.h"
 
 static cera_status read_hparams(const cr_keys *keys, cr_hparams *hp)

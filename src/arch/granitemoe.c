@@ -1,14 +1,14 @@
-/* granitemoe: granite whose feed-forwards are routed. IBM's Granite 3 and 4 with experts; some have one
- * more that every token uses.
+/* granitemoe: granite whose feed-forwards are routed. IBM's Granite 3 and 4 with experts; some have
+ * one more that every token uses.
  *
  *     moe = sum over the chosen of w[e] * down[e](silu(gate[e] n) * up[e] n)        n = rmsnorm(x)
  *     x += residual_scale * (moe + shared(n))
  *
  * Mistakes people make here:
- * - The published weights are a softmax over the chosen logits. That is the softmax over all, divided
- *   by the sum of the chosen.
- * - The shared expert (`ffn_*_shexp`) has no weight, reads the same n as the others, and is as wide as
- *   `expert_shared_feed_forward_length` says. The other experts are `feed_forward_length` wide.
+ * - The published weights are a softmax over the chosen logits. That is the softmax over all,
+ *   divided by the sum of the chosen.
+ * - The shared expert (`ffn_*_shexp`) has no weight, reads the same n as the others, and is as wide
+ *   as `expert_shared_feed_forward_length` says. The other experts are `feed_forward_length` wide.
  * - Without `expert_count` the model is dense: what was the shared expert comes as plain `ffn_*`.
  * - The four scales are those of granite.c. */
 #include "arch/arch.h"

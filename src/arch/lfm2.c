@@ -9,9 +9,10 @@
  * - `attention.head_count_kv` is an array with 0 for convolution layers.
  * - Rotation pairs are halves (x[i], x[i + n/2]), unlike llama's neighbours.
  * - The three parts of the input projection stand in the order b, c, x.
- * - Files of the embedding models among them (ColBERT, and those that attend in both directions) and of
- *   the audio detokenizer have the same architecture's name. They compute something else and are
- *   refused by their keys: `attention.causal`, `embedding_length_out`, `attention.sliding_window`.
+ * - Files of the embedding models among them (ColBERT, and those that attend in both directions)
+ *   and of the audio detokenizer have the same architecture's name. They compute something else and
+ *   are refused by their keys: `attention.causal`, `embedding_length_out`,
+ *   `attention.sliding_window`.
  * - The convolution's state is the last n_taps - 1 values of u. It cannot be cut back like a cache:
  *   a session that rewinds has to restore it. */
 #include "arch/arch.h"

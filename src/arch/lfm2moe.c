@@ -1,4 +1,5 @@
-/* lfm2moe: lfm2 whose feed-forwards are routed, but for the first few. LFM2-8B-A1B and LFM2.5-8B-A1B.
+/* lfm2moe: lfm2 whose feed-forwards are routed, but for the first few. LFM2-8B-A1B and
+ * LFM2.5-8B-A1B.
  *
  *     p = sigmoid(router n)          chosen: the 4 of 32 experts with the largest p + exp_probs_b
  *     x += sum over the chosen of w[e] * down[e](silu(gate[e] n) * up[e] n),  w = p / sum of the chosen p

@@ -1,12 +1,12 @@
-/* llama: the plain decoder. Llama 1 to 3.x, Mistral 7B, SmolLM and many others come as `llama`; with
- * `expert_count`, Mixtral too, whose feed-forwards are routed as in qwen3moe.c.
+/* llama: the plain decoder. Llama 1 to 3.x, Mistral 7B, SmolLM and many others come as `llama`;
+ * with `expert_count`, Mixtral too, whose feed-forwards are routed as in qwen3moe.c.
  *
  *     x += out(attention(rope(q), rope(k), v))      q, k, v = projections of rmsnorm(x)
  *     x += down(silu(gate(n)) * up(n))              n = rmsnorm(x)
  *
  * Mistakes people make here:
- * - Rotation pairs are neighbours (x[2i], x[2i+1]): whoever converts such a file permutes the rows of
- *   q and k for it. Rotating halves instead still reads fluently for a sentence or two.
+ * - Rotation pairs are neighbours (x[2i], x[2i+1]): whoever converts such a file permutes the rows
+ *   of q and k for it. Rotating halves instead still reads fluently for a sentence or two.
  * - Without `rope.freq_base` the base is 10,000, not 1,000,000.
  * - The head size is `attention.key_length` where the file has it, not always n_embd / n_head.
  * - Llama 3.1 and later carry `rope_freqs.weight`, divisors of the frequencies; without them short

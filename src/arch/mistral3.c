@@ -1,12 +1,13 @@
-/* mistral3: llama with a long context. Mistral Small 3.1 and Ministral 3; Mistral 7B comes as `llama`.
+/* mistral3: llama with a long context. Mistral Small 3.1 and Ministral 3; Mistral 7B comes as
+ * `llama`.
  *
  *     scores *= 1 + temperature ln(1 + floor(position / first context))     position of the query
  *
  * Mistakes people make here:
- * - Ministral 3 scales its rotation (YaRN) and its scores. Both show beyond 16,384 positions only, its
- *   first context, and short prompts read well without them.
- * - YaRN would make what it rotates larger. `rope.scaling.yarn_log_multiplier` is 1 in these files, which
- *   takes it back; 0 means that the file has none.
+ * - Ministral 3 scales its rotation (YaRN) and its scores. Both show beyond 16,384 positions only,
+ *   its first context, and short prompts read well without them.
+ * - YaRN would make what it rotates larger. `rope.scaling.yarn_log_multiplier` is 1 in these files,
+ *   which takes it back; 0 means that the file has none.
  * - The head size is `attention.key_length`, not n_embd / n_head.
  * - Rotation pairs are neighbours, as in llama; whoever converts such a file permutes q and k. */
 #include "arch/arch.h"

@@ -5,9 +5,11 @@
  *
  * Mistakes people make here:
  * - Nothing is normalised before a projection: q, k, v, gate and up read x itself.
- * - The norms of q and k are over the whole row, all heads together, with a weight for each element.
- * - OLMo 3 comes under this name too: of four layers, three see their last `attention.sliding_window`
- *   positions, and where positions are scaled, they are in the fourth only.
+ * - The norms of q and k are over the whole row, all heads together, with a weight for each
+ *   element.
+ * - OLMo 3 comes under this name too: of four layers, three see their last
+ *   `attention.sliding_window` positions, and where positions are scaled, they are in the fourth
+ *   only.
  * - Rotation pairs are halves (x[i], x[i + n/2]), unlike llama's neighbours. */
 #include "arch/arch.h"
 

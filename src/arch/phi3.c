@@ -1,13 +1,15 @@
-/* phi3: llama with fused projections and, in its long versions, two sets of rope factors. Phi 3 to 4.
+/* phi3: llama with fused projections and, in its long versions, two sets of rope factors. Phi 3 to
+ * 4.
  *
  * Mistakes people make here:
- * - `attn_qkv` holds the rows of q, then those of k, then those of v; `ffn_up` holds the gate first.
- *   Some files have q, k and v apart.
+ * - `attn_qkv` holds the rows of q, then those of k, then those of v; `ffn_up` holds the gate
+ *   first. Some files have q, k and v apart.
  * - `rope_factors_short` divides the frequencies within `rope.scaling.original_context_length`,
  *   `rope_factors_long` beyond it. One of them is for a whole session: what is rotated stays in the
  *   cache. A session of up to so many positions decides, not the length of a prompt.
  * - With either of them, what is rotated becomes larger by `rope.scaling.attn_factor`.
- * - Phi 4 mini rotates three quarters of a head (`rope.dimension_count`); pairs are halves of that part.
+ * - Phi 4 mini rotates three quarters of a head (`rope.dimension_count`); pairs are halves of that
+ *   part.
  * - `attention.sliding_window` is for every layer. */
 #include "arch/arch.h"
 

@@ -4,9 +4,10 @@
  *     p = softmax(router n), w = p of the 8 over their sum                         n = rmsnorm(x)
  *
  * Mistakes people make here:
- * - The softmax is over all experts, before the choice; then the weights of the chosen are divided by
- *   their sum. Without that, every layer adds too little, by another factor for each token.
- * - An expert is `expert_feed_forward_length` wide. `feed_forward_length` is there, but nothing has it.
+ * - The softmax is over all experts, before the choice; then the weights of the chosen are divided
+ *   by their sum. Without that, every layer adds too little, by another factor for each token.
+ * - An expert is `expert_feed_forward_length` wide. `feed_forward_length` is there, but nothing has
+ *   it.
  * - Attention is that of qwen3: norms of each head before the rotation, pairs are halves. */
 #include "arch/arch.h"
 

@@ -26,9 +26,9 @@ typedef struct cr_batch_seq {
     void *const *const *pages;
     const float *state_in; /* recurrent state, [graph->state_floats] */
     float *state_out;      /* the new one; another buffer than state_in */
-    /* Where states go that hold at the ends of pages, from page n_past / CR_PAGE on: an entry for each
-     * page that these rows complete, or NULL for one that nobody wants. NULL: none is wanted. Only
-     * for graphs with states_at_pages. */
+    /* Where states go that hold at the ends of pages, from page n_past / CR_PAGE on: an entry for
+     * each page that these rows complete, or NULL for one that nobody wants. NULL: none is wanted.
+     * Only for graphs with states_at_pages. */
     float *const *page_states;
 
     const cr_adaptation *adapt; /* what adapters add, or NULL */
@@ -61,8 +61,8 @@ typedef struct cr_backend_info {
 
 typedef struct cr_backend_api {
     const char *name;
-    /* Of the bits that it computes (docs/numerics.md): another number whenever any of them, or what a
-     * page or a state holds, would be others. */
+    /* Of the bits that it computes (docs/numerics.md): another number whenever any of them, or what
+     * a page or a state holds, would be others. */
     uint32_t numerics;
     cera_status (*open)(cr_host *host, const cr_backend_options *options, cr_backend **out,
                         cera_error *err);
@@ -73,19 +73,20 @@ typedef struct cr_backend_api {
     void *(*buf_new)(cr_backend *backend, size_t size);
     void (*buf_free)(cr_backend *backend, void *buf, size_t size);
 
-    /* Copies positions [0, n) of a page of a cache group: keys and values of all its layers. Whoever
-     * computes at other positions of `src` meanwhile is not disturbed. */
+    /* Copies positions [0, n) of a page of a cache group: keys and values of all its layers.
+     * Whoever computes at other positions of `src` meanwhile is not disturbed. */
     void (*page_copy)(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type,
                       void *dst, const void *src, int n);
     /* The same, to where and from where nothing is between them, which is how files have them: for
-     * each layer of the group keys [n_head_kv][n][head_dim], then values. cr_page_bytes has the size. */
+     * each layer of the group keys [n_head_kv][n][head_dim], then values. cr_page_bytes has the
+     * size. */
     void (*page_pack)(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type,
                       void *packed, const void *page, int n);
     void (*page_unpack)(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type,
                         void *page, const void *packed, int n);
 
-    /* Copies one position of a page: keys and values of position `from` of src to position `to` of dst,
-     * both modulo CR_PAGE, the keys turned to what they would be at `to`. */
+    /* Copies one position of a page: keys and values of position `from` of src to position `to` of
+     * dst, both modulo CR_PAGE, the keys turned to what they would be at `to`. */
     void (*page_turn)(cr_backend *backend, const cr_graph *graph, int group, cr_type kv_type,
                       void *dst, int to, const void *src, int from);
 

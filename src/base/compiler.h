@@ -14,7 +14,8 @@
 #define CR_INLINE static inline
 #endif
 
-/* Before a loop of at most 16 steps that a kernel wants written out, so that arrays become registers. */
+/* Before a loop of at most 16 steps that a kernel wants written out, so that arrays become
+ * registers. */
 #if defined(__clang__)
 #define CR_UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)
@@ -23,8 +24,8 @@
 #define CR_UNROLL
 #endif
 
-/* The vector v as it is, which compilers know nothing about: they like to add up a long sum in pairs,
- * and then to keep all of its terms on the stack. */
+/* The vector v as it is, which compilers know nothing about: they like to add up a long sum in
+ * pairs, and then to keep all of its terms on the stack. */
 #if defined(__x86_64__)
 #define CR_IN_ORDER(v) __asm__("" : "+x"(v))
 #endif

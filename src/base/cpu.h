@@ -4,8 +4,8 @@
 
 #include "base/host.h"
 
-/* TIER(id, name): the ISA levels of this architecture in ascending order; a processor that has one has
- * those below it, but for what cr_cpu_has says. */
+/* TIER(id, name): the ISA levels of this architecture in ascending order; a processor that has one
+ * has those below it, but for what cr_cpu_has says. */
 #if defined(__x86_64__) || defined(__i386__)
 #define CR_TIERS(TIER)                                                                             \
     TIER(SCALAR, "scalar")                                                                         \
@@ -35,8 +35,8 @@ const char *cr_tier_name(cr_tier tier);
 bool cr_tier_find(const char *name, cr_tier *out);
 
 /* The best tier of this processor (asks the processor, and the operating system what it saves or
- * reports). Linux lends AMX to processes that ask for it: this asks, once the processor has it. From
- * then on a signal's frame on the stack may take 11 KiB. */
+ * reports). Linux lends AMX to processes that ask for it: this asks, once the processor has it.
+ * From then on a signal's frame on the stack may take 11 KiB. */
 cr_tier cr_cpu_tier(void);
 
 /* Whether the processor has the tier. Ice Lake and Zen 4 have AVX512, but not AVX_VNNI below it. */

@@ -1,5 +1,5 @@
-/* Digests of 128 bits (XXH3), for telling whether bytes are the same: of a file, of weights. They find
- * accidents, not forgers. */
+/* Digests of 128 bits (XXH3), for telling whether bytes are the same: of a file, of weights. They
+ * find accidents, not forgers. */
 #ifndef CR_DIGEST_H
 #define CR_DIGEST_H
 
@@ -14,8 +14,8 @@ typedef struct cr_digest {
 /* What a digest over nothing is. */
 #define CR_DIGEST_EMPTY ((cr_digest){ 0, 0 })
 
-/* Goes on with n more bytes, as one piece: digest = XXH3(digest, XXH3(bytes)). The same bytes cut into
- * other pieces give another digest. */
+/* Goes on with n more bytes, as one piece: digest = XXH3(digest, XXH3(bytes)). The same bytes cut
+ * into other pieces give another digest. */
 void cr_digest_add(cr_digest *digest, const void *bytes, size_t n);
 
 static inline bool cr_digest_equal(cr_digest a, cr_digest b)

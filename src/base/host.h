@@ -35,7 +35,8 @@ cera_allocator cr_default_allocator(void);
 cera_os cr_default_os(void);
 
 /* AT_HWCAP and AT_HWCAP2: instruction sets as the operating system reports them to programs, or
- * zeros where it does not. Like CPUID a fact of the machine, hence no entry of host->os (os_posix.c). */
+ * zeros where it does not. Like CPUID a fact of the machine, hence no entry of host->os
+ * (os_posix.c). */
 void cr_os_hwcaps(uint64_t words[2]);
 /* Whether this process may use the tile registers of AMX, which Linux gives to those that ask: this
  * asks. Not so when the alternate signal stack of a thread is too small for them. */

@@ -4,10 +4,10 @@
  *                               first ─> array, key "a", n 2
  *                                          first ─> number "1" ─next─> number "2"
  *
- * Members and elements keep the order of the text. Numbers keep their text, because 0.1 is a decimal
- * and no double, and because an id may have more digits than a double; who wants a number converts it.
- * Strings without escapes point into the text, which therefore lives as long as the tree. The grammar
- * is that of RFC 8259, in UTF-8, without a byte-order mark. */
+ * Members and elements keep the order of the text. Numbers keep their text, because 0.1 is a
+ * decimal and no double, and because an id may have more digits than a double; who wants a number
+ * converts it. Strings without escapes point into the text, which therefore lives as long as the
+ * tree. The grammar is that of RFC 8259, in UTF-8, without a byte-order mark. */
 #ifndef CR_JSON_H
 #define CR_JSON_H
 
@@ -35,8 +35,8 @@ struct cr_json {
     const cr_json **slots; /* of a large object: its members by hash; else NULL */
 };
 
-/* What a text has to keep to. Members of the same name are refused, because readers of the same text
- * that disagree about which one counts are how checks are got round. */
+/* What a text has to keep to. Members of the same name are refused, because readers of the same
+ * text that disagree about which one counts are how checks are got round. */
 typedef struct cr_json_rules {
     size_t max_bytes, max_values;
     int max_depth;
@@ -46,8 +46,8 @@ typedef struct cr_json_rules {
 } cr_json_rules;
 
 /* Reads a text; what: its name in errors. CERA_E_FORMAT with line, column (in bytes) and, below the
- * root, the JSON pointer of the place; CERA_E_LIMIT for what exceeds the rules; CERA_E_NOMEM. The tree
- * is in the arena, where a failure leaves what there was of it. */
+ * root, the JSON pointer of the place; CERA_E_LIMIT for what exceeds the rules; CERA_E_NOMEM. The
+ * tree is in the arena, where a failure leaves what there was of it. */
 cera_status cr_json_parse(cr_str text, const char *what, const cr_json_rules *rules,
                           cr_arena *arena, const cr_json **out, cera_error *err);
 
@@ -56,8 +56,8 @@ cera_status cr_json_parse(cr_str text, const char *what, const cr_json_rules *ru
 /* The member; NULL when there is none or this is no object. In constant time, whatever the size. */
 const cr_json *cr_json_get(const cr_json *object, const char *key);
 const cr_json *cr_json_get_str(const cr_json *object, cr_str key);
-/* The element; NULL when there is none or this is no array. In the time of a walk to it: to see all,
- * follow `first` and `next`. */
+/* The element; NULL when there is none or this is no array. In the time of a walk to it: to see
+ * all, follow `first` and `next`. */
 const cr_json *cr_json_at(const cr_json *array, size_t index);
 
 static inline bool cr_json_is(const cr_json *value, cr_json_kind kind)
@@ -73,8 +73,8 @@ const cr_json *cr_json_first(const cr_json *value, cr_json_kind kind);
 cr_str cr_json_str(const cr_json *value);
 /* true or false; `otherwise` for anything else. */
 bool cr_json_bool(const cr_json *value, bool otherwise);
-/* Numbers; false, with *out as it was, when it is no number or none that fits. An i64 is written as an
- * integer, a u32 may be written as 4.0 too; an f32 is finite. */
+/* Numbers; false, with *out as it was, when it is no number or none that fits. An i64 is written as
+ * an integer, a u32 may be written as 4.0 too; an f32 is finite. */
 bool cr_json_i64(const cr_json *value, int64_t *out);
 bool cr_json_u32(const cr_json *value, uint32_t *out);
 bool cr_json_f64(const cr_json *value, double *out);

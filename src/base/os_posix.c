@@ -2,8 +2,8 @@
  * calls the operating system.
  *
  * Linux has futexes and affinity masks; elsewhere a small table of condition variables and the
- * number of processors stand in for them. WASI has files and a clock: threads do not start there, and
- * files are read instead of mapped. */
+ * number of processors stand in for them. WASI has files and a clock: threads do not start there,
+ * and files are read instead of mapped. */
 #define _GNU_SOURCE /* sched_getaffinity, syscall, O_CLOEXEC under -std=c11 */
 #define _DARWIN_C_SOURCE
 #define _FILE_OFFSET_BITS 64

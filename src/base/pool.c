@@ -35,10 +35,10 @@ enum {
 
 /* `spin` is how many pauses a waiter spends before it sleeps. When there are more workers than
  * processors, the one that is waited for cannot run while others spin, so each wait that ends in
- * sleep shortens the next ones. A full spin from time to time finds out whether that is over; if so,
- * all are full again, because short ones would turn every wait that is a little longer into a sleep
- * and its wake. `spin` is read and written without order: a lost update costs microseconds, not
- * correctness. */
+ * sleep shortens the next ones. A full spin from time to time finds out whether that is over; if
+ * so, all are full again, because short ones would turn every wait that is a little longer into a
+ * sleep and its wake. `spin` is read and written without order: a lost update costs microseconds,
+ * not correctness. */
 typedef struct gate {
     _Atomic uint32_t word;
     _Atomic uint32_t spin;

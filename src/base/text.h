@@ -54,8 +54,8 @@ bool cr_buf_append(cr_buf *buf, const void *data, size_t n);
  * nothing else. False when the text is anything else or the value does not fit. */
 bool cr_parse_i64(cr_str text, int64_t *out);
 
-/* A decimal number, "-12.5e3", to the nearest double, whatever the locale; values that are too large
- * give infinity. False when the text is anything else. */
+/* A decimal number, "-12.5e3", to the nearest double, whatever the locale; values that are too
+ * large give infinity. False when the text is anything else. */
 bool cr_parse_f64(cr_str text, double *out);
 /* The fewest digits that read back as the same finite value: d1 d2 ... with d1.d2... * 10^*exponent
  * its size (the sign is left out). Returns how many there are; digits is not terminated. */

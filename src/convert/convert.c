@@ -197,7 +197,8 @@ static bool goes_on(const item *first, const item *it, uint32_t k)
            it->tensor.shape[1] == first->tensor.shape[1];
 }
 
-/* In the order of the names, so that two of the same name meet: the experts of a stack, or a fault. */
+/* In the order of the names, so that two of the same name meet: the experts of a stack, or a
+ * fault. */
 static cera_status sort_items(job *j, cera_error *err)
 {
     uint32_t n_expert = 0;

@@ -1,4 +1,5 @@
-/* The folder of a Hugging Face model: its JSON files, and what is read from them into a new file. */
+/* The folder of a Hugging Face model: its JSON files, and what is read from them into a new
+ * file. */
 #ifndef CR_FOLDER_H
 #define CR_FOLDER_H
 
@@ -27,8 +28,8 @@ bool cr_folder_lacks(cr_folder *folder, const char *path);
 cera_status cr_folder_json(cr_folder *folder, const char *name, bool required, const cr_json **out,
                            cera_error *err);
 
-/* folder_vocab.c: everything under "tokenizer." n_vocab: rows of the embedding. no_space_prefix: the
- * model was made for text without a blank before it. */
+/* folder_vocab.c: everything under "tokenizer." n_vocab: rows of the embedding. no_space_prefix:
+ * the model was made for text without a blank before it. */
 cera_status cr_folder_put_vocab(cr_folder *folder, uint32_t n_vocab, bool no_space_prefix,
                                 cr_gguf_writer *w, cera_error *err);
 

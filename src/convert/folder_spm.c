@@ -1,5 +1,5 @@
-/* The few fields of a sentencepiece model that a vocabulary needs. The file is a protocol buffer: fields
- * one after the other, each a key, number << 3 | wire type, and a value.
+/* The few fields of a sentencepiece model that a vocabulary needs. The file is a protocol buffer:
+ * fields one after the other, each a key, number << 3 | wire type, and a value.
  *
  *     wire type   value                                 here
  *     0           varint: 7 bits a byte, lowest first   numbers, enums, bools

@@ -1,5 +1,5 @@
-/* The vocabulary: tokenizer.json (byte-level BPE) or tokenizer.model (sentencepiece), and the rules of
- * tokenizer_config.json. */
+/* The vocabulary: tokenizer.json (byte-level BPE) or tokenizer.model (sentencepiece), and the rules
+ * of tokenizer_config.json. */
 #include "convert/folder.h"
 
 #include "file/view.h"
@@ -81,8 +81,8 @@ static cera_status add_token(vocab *v, int64_t id, cr_str text, bool special, fl
     "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" contraction "|[^\\r\\n\\p{L}\\p{N}]?" UPPER       \
     "+" LOWER "*" contraction "|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" BLANKS
 
-/* The regular expressions of tokenizer.json files, one after the other, and the name under which GGUF
- * knows the rule. Line ends stand in some files as they are; here they are escapes. */
+/* The regular expressions of tokenizer.json files, one after the other, and the name under which
+ * GGUF knows the rule. Line ends stand in some files as they are; here they are escapes. */
 enum { SPLIT_STEPS = 3 };
 static const struct {
     const char *pre, *regex[SPLIT_STEPS];
@@ -354,7 +354,8 @@ static bool find_special(const vocab *v, size_t k, uint32_t *id)
     return cr_json_u32(number, id) && *id < v->n;
 }
 
-/* Whether the template of tokenizer.json puts this text at one end of an input: 1, 0, -1 unknown. */
+/* Whether the template of tokenizer.json puts this text at one end of an input: 1, 0, -1
+ * unknown. */
 static int template_has(const vocab *v, cr_str text, bool at_end)
 {
     const cr_json *post = cr_json_get(v->folder->tokenizer, "post_processor");

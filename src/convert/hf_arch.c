@@ -98,7 +98,8 @@ static const struct {
 };
 
 /* Names behind "model.layers.N." or "backbone.layers.N.", * the number of an expert. Halves come in
- * twos. Where two other rows have the same name, the first whose flags the architecture has counts. */
+ * twos. Where two other rows have the same name, the first whose flags the architecture has
+ * counts. */
 static const struct {
     const char *hf, *gguf;
     int needs; /* flags */
@@ -199,7 +200,8 @@ static bool cut(cr_str *text, cr_str begin)
     return true;
 }
 
-/* Whether this is a name of the table; *expert: the number that stands for its *, -1 without one. */
+/* Whether this is a name of the table; *expert: the number that stands for its *, -1 without
+ * one. */
 static bool is_name(cr_str text, const char *name, int *expert)
 {
     const char *star = strchr(name, '*');

@@ -23,8 +23,8 @@ typedef struct cr_hf_arch cr_hf_arch;
 /* By the first of config.json's "architectures", and by what kind of it config.json describes; NULL
  * when it is not known. */
 const cr_hf_arch *cr_hf_find(cr_str name, const cr_json *config);
-/* By general.architecture, and by whether the model has experts: each of those that become one, NULL
- * before the first and behind the last. */
+/* By general.architecture, and by whether the model has experts: each of those that become one,
+ * NULL before the first and behind the last. */
 const cr_hf_arch *cr_hf_next(const cr_hf_arch *before, const char *gguf, bool has_experts);
 /* general.architecture */
 const char *cr_hf_name(const cr_hf_arch *arch);

@@ -7,8 +7,8 @@
 
 typedef enum kind { U32, F32 } kind;
 
-/* Members of config.json that are keys as they stand, for whichever architecture has them. Of two that
- * are the same key the first counts. */
+/* Members of config.json that are keys as they stand, for whichever architecture has them. Of two
+ * that are the same key the first counts. */
 static const struct {
     const char *hf, *gguf;
     kind kind;
@@ -121,8 +121,8 @@ static cera_status put_members(const cr_hf_arch *arch, const cr_json *config, cr
     return CERA_OK;
 }
 
-/* Rotations, in three dialects: rope_theta and rope_scaling; rope_parameters; rope_parameters with a
- * set for each kind of attention. */
+/* Rotations, in three dialects: rope_theta and rope_scaling; rope_parameters; rope_parameters with
+ * a set for each kind of attention. */
 typedef struct rope {
     float base, base_local; /* 0: not said */
     cr_str type;            /* "" where nothing is scaled */
@@ -337,7 +337,8 @@ static cera_status put_phi3(const cr_hf_arch *arch, const cr_json *config, cr_gg
     return CERA_OK;
 }
 
-/* Whether layers know positions; state spaces need none, and some attention beside them has none. */
+/* Whether layers know positions; state spaces need none, and some attention beside them has
+ * none. */
 static bool has_positions(const cr_hf_arch *arch, const cr_json *config)
 {
     return (arch->flags & (STATE_SPACE | ALL_ATTEND)) == 0 ||
@@ -424,8 +425,9 @@ cera_status cr_hf_put_keys(const cr_hf_arch *arch, const cr_folder *folder, cr_g
 
 /* ---- factors of rotations -------------------------------------------------------------------- */
 
-/* Llama 3.1: slow rotations are slowed down by `factor`, fast ones stay, those between are blended by
- * how often they turn within the original context. The file has what frequencies are divided by. */
+/* Llama 3.1: slow rotations are slowed down by `factor`, fast ones stay, those between are blended
+ * by how often they turn within the original context. The file has what frequencies are divided
+ * by. */
 static cera_status llama3_factors(const cr_json *config, const rope *r, uint32_t n_rotated,
                                   cr_hf_extra *out, cera_error *err)
 {

@@ -1,7 +1,7 @@
 /* Which element type each tensor of a quantised file gets.
  *
- * A file type such as "Q4_K_M" names a mixture: most tensors get its base type, those that matter more
- * a better one. The mixtures are those of llama.cpp, so that sizes agree. */
+ * A file type such as "Q4_K_M" names a mixture: most tensors get its base type, those that matter
+ * more a better one. The mixtures are those of llama.cpp, so that sizes agree. */
 #ifndef CR_RECIPE_H
 #define CR_RECIPE_H
 

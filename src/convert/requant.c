@@ -1,5 +1,5 @@
-/* From one element type to another: workers take chunks of a piece of a tensor, the caller writes the
- * piece. Every block is computed from its own weights alone, so threads do not change a bit. */
+/* From one element type to another: workers take chunks of a piece of a tensor, the caller writes
+ * the piece. Every block is computed from its own weights alone, so threads do not change a bit. */
 #include "convert/quantize.h"
 
 #include <assert.h>

@@ -20,8 +20,8 @@ typedef struct cr_safetensors {
     size_t n_tensors;
 } cr_safetensors;
 
-/* Names and the list live in the arena; the data as long as the file is open. Tensors of other types
- * get CR_TYPE_COUNT and no data. Nothing is open after a failure. */
+/* Names and the list live in the arena; the data as long as the file is open. Tensors of other
+ * types get CR_TYPE_COUNT and no data. Nothing is open after a failure. */
 cera_status cr_safetensors_open(cr_safetensors *file, cr_arena *arena, const char *path,
                                 cera_error *err);
 /* The same of bytes in memory, which must outlive the file. */

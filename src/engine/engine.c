@@ -164,8 +164,8 @@ static cera_status open_store(cr_engine *engine, const cera_engine_options *opti
 #endif
 }
 
-/* Touches every page of the weights that the model reads. Not by a call to the system: a map may be the
- * host's own. */
+/* Touches every page of the weights that the model reads. Not by a call to the system: a map may be
+ * the host's own. */
 static void prefault(const cr_engine *engine)
 {
     enum { LEAST_PAGE = 4096 };

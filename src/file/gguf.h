@@ -47,8 +47,8 @@ cera_status cr_gguf_open(const cera_source *source, cr_host *host, cr_gguf **out
 void cr_gguf_close(cr_gguf *file);
 
 void cr_gguf_get_info(const cr_gguf *file, cera_file_info *out);
-/* How the file is quantised, such as "Q4_K_M": by general.file_type, or else by the type that most of
- * the weights have; "unknown" without either. */
+/* How the file is quantised, such as "Q4_K_M": by general.file_type, or else by the type that most
+ * of the weights have; "unknown" without either. */
 const char *cr_gguf_quant_name(const cr_gguf *file);
 /* The number of such a name in general.file_type; false when it has none. */
 bool cr_gguf_quant_id(const char *name, uint32_t *id);

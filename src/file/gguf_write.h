@@ -1,4 +1,5 @@
-/* Writing GGUF: keys and tensors are announced first, then the bytes of the tensors follow in order.
+/* Writing GGUF: keys and tensors are announced first, then the bytes of the tensors follow in
+ * order.
  *
  *     cr_gguf_writer w;
  *     cr_gguf_writer_init(&w, host);

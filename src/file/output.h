@@ -5,7 +5,8 @@
  *     commit    the bytes reach the disk, then the name changes, then the folder reaches the disk
  *     done      removes the part that was not committed
  *
- * Whatever fails, and wherever the power goes, NAME is what it was before or all of the new file. */
+ * Whatever fails, and wherever the power goes, NAME is what it was before or all of the new
+ * file. */
 #ifndef CR_OUTPUT_H
 #define CR_OUTPUT_H
 

@@ -1,5 +1,5 @@
-/* The bytes of a whole file. A file is mapped, so that its pages stay in the page cache, shared with
- * every other process; where it cannot be mapped, or must not be, it is read into memory. */
+/* The bytes of a whole file. A file is mapped, so that its pages stay in the page cache, shared
+ * with every other process; where it cannot be mapped, or must not be, it is read into memory. */
 #ifndef CR_VIEW_H
 #define CR_VIEW_H
 

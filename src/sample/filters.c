@@ -202,8 +202,8 @@ double cr_filter_entropy(const cr_candidates *list)
     return cr_ln(total) - sum / total;
 }
 
-/* Keeps the smallest set of those that rank highest whose share of the weight reaches p; among equals
- * the lower ids. */
+/* Keeps the smallest set of those that rank highest whose share of the weight reaches p; among
+ * equals the lower ids. */
 static void keep_mass(cr_candidates *list, const float *rank, float p)
 {
     double target = (double)p * total_weight(list);

@@ -43,14 +43,16 @@ double cr_filter_entropy(const cr_candidates *list);
 void cr_filter_top_p(cr_candidates *list, float p);
 /* Drops what weighs less than p times the heaviest. */
 void cr_filter_min_p(cr_candidates *list, float p);
-/* Like top-p, but those come first whose surprise is nearest to the entropy (Meister et al. 2022). */
+/* Like top-p, but those come first whose surprise is nearest to the entropy (Meister et al.
+ * 2022). */
 void cr_filter_typical(cr_candidates *list, float p);
-/* Keeps the values within n standard deviations of the largest (Tang et al. 2024). Dividing all values
- * by a temperature would change nothing. */
+/* Keeps the values within n standard deviations of the largest (Tang et al. 2024). Dividing all
+ * values by a temperature would change nothing. */
 void cr_filter_top_n_sigma(cr_candidates *list, float n_sigma);
 /* Drops those with at least this share of the weight, but the lightest of them. */
 void cr_filter_xtc(cr_candidates *list, float threshold);
-/* Drops those with a surprise, -log2 of the share of the weight, above `most`; the heaviest stay. */
+/* Drops those with a surprise, -log2 of the share of the weight, above `most`; the heaviest
+ * stay. */
 void cr_filter_max_surprise(cr_candidates *list, double most);
 /* The surprise of a candidate, in bits. */
 double cr_filter_surprise(const cr_candidates *list, int32_t id);

@@ -66,8 +66,9 @@ static bool breaks(const cr_dry *dry, int32_t id)
  * by one backwards, at most `most`.
  *
  * This is the Z function of the window read backwards: with [left, right) the match that reaches
- * furthest, a place inside it has been compared already, at the same distance from the start. So each
- * token is compared once, where a plain search would take n^2 steps on a text that repeats itself. */
+ * furthest, a place inside it has been compared already, at the same distance from the start. So
+ * each token is compared once, where a plain search would take n^2 steps on a text that repeats
+ * itself. */
 static void find_matches(const int32_t *window, size_t n, size_t most, int32_t *matching)
 {
     size_t left = 0, right = 0;

@@ -1,4 +1,5 @@
-/* What makes a token less likely because it, or the sequence that it would end, was there before. */
+/* What makes a token less likely because it, or the sequence that it would end, was there
+ * before. */
 #ifndef CR_PENALTIES_H
 #define CR_PENALTIES_H
 
@@ -19,8 +20,8 @@ void cr_counts_move(cr_counts *counts, const int32_t *history, size_t from, size
 typedef struct cr_penalty {
     float repetition, frequency, presence; /* 1, 0, 0: none */
 } cr_penalty;
-/* l > 0: l / repetition, else l * repetition; then less frequency * count + presence. `scale` is the
- * temperature that the values will still be divided by, or 1. */
+/* l > 0: l / repetition, else l * repetition; then less frequency * count + presence. `scale` is
+ * the temperature that the values will still be divided by, or 1. */
 void cr_penalize(cr_candidates *list, const cr_counts *counts, const cr_penalty *penalty,
                  float scale);
 

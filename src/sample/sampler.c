@@ -1,5 +1,5 @@
-/* The sampler: options in, one token out per call. A stage is a function; the filters that they call are
- * in filters.c, the penalties in penalties.c.
+/* The sampler: options in, one token out per call. A stage is a function; the filters that they
+ * call are in filters.c, the penalties in penalties.c.
  *
  *     logits -> + bias -> [ penalties, DRY ] -> [ temperature, filters ] -> draw
  *
@@ -354,8 +354,8 @@ static void *carve(char *base, size_t *used, size_t size)
     return part;
 }
 
-/* Called twice: with base NULL it only measures. The sizes cannot overflow: n_vocab and n_context are at
- * most 2^31 (ids are int32_t) and at most 30 bytes are needed for each. */
+/* Called twice: with base NULL it only measures. The sizes cannot overflow: n_vocab and n_context
+ * are at most 2^31 (ids are int32_t) and at most 30 bytes are needed for each. */
 static size_t lay_out(cr_sampler *sampler, char *base, size_t n_vocab, size_t n_context,
                       const cera_generate_options *options)
 {

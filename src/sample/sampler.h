@@ -1,7 +1,8 @@
 /* Choosing the next token from logits: see cera_generate_options.
  *
- * The generator is xoshiro256** seeded through SplitMix64, one draw per sampled token and one before
- * it with XTC, so that a seed means the same text on every machine that computes the same logits. */
+ * The generator is xoshiro256** seeded through SplitMix64, one draw per sampled token and one
+ * before it with XTC, so that a seed means the same text on every machine that computes the same
+ * logits. */
 #ifndef CR_SAMPLER_H
 #define CR_SAMPLER_H
 

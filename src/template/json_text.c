@@ -78,7 +78,8 @@ static bool to_value(cr_interp *t, const cr_json *from, const char *what, cr_tv 
     }
 }
 
-/* Of members of the same name the last counts, as for Python, which the templates were written for. */
+/* Of members of the same name the last counts, as for Python, which the templates were written
+ * for. */
 bool cr_tv_from_json(cr_interp *t, cr_str text, const char *what, cr_tv *out)
 {
     const cr_json_rules rules = {

@@ -7,8 +7,8 @@
  *                            %}   loses one newline
  *                            +%}  }}  nothing
  *
- * Comments count as blocks; one newline at the end of the source is dropped, and every line end is a
- * newline. */
+ * Comments count as blocks; one newline at the end of the source is dropped, and every line end is
+ * a newline. */
 #include "template/syntax.h"
 
 typedef struct lexer {

@@ -1,7 +1,8 @@
 /* Templates of our own for the usual formats, for files that bring none. */
 #include "template/template.h"
 
-/* A system message goes in front of the first user message, where the format has no place for it. */
+/* A system message goes in front of the first user message, where the format has no place for
+ * it. */
 #define SYSTEM_INTO_USER                                                                           \
     "{%- set ns = namespace(system='') -%}"                                                        \
     "{%- for m in messages if m.role == 'system' -%}"                                              \

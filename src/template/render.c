@@ -585,7 +585,8 @@ bool cr_render_run(cr_interp *t)
     return push_scope(t, NULL) && exec_body(t, t->tmpl->body, &way);
 }
 
-/* ---- expressions ------------------------------------------------------------------------------ */
+/* ---- expressions
+ * ------------------------------------------------------------------------------ */
 
 static bool eval_items(cr_interp *t, const cr_node *node, cr_tv *out)
 {

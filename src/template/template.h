@@ -3,14 +3,14 @@
  *     text --compile--> cr_template --render(messages, tools, ...)--> text and its spans
  *
  * A template is untrusted code, and what it prints mixes the template's own words, which may spell
- * control tokens, with the words of users, which may not. Every string therefore knows for each byte
- * whether it was written in the template or came in as data, through slicing, joining and replacing;
- * the result is a text and the list of its runs.
+ * control tokens, with the words of users, which may not. Every string therefore knows for each
+ * byte whether it was written in the template or came in as data, through slicing, joining and
+ * replacing; the result is a text and the list of its runs.
  *
  * The reference is Jinja2 3.1.6 with ImmutableSandboxedEnvironment, trim_blocks, lstrip_blocks, the
  * loopcontrols extension, a `generation` tag that prints its body, tojson = json.dumps(ensure_ascii
- * =False), raise_exception and strftime_now. Where it is bound by Python it is bound by limits here:
- * integers have 64 bits, and work, memory, nesting and output have an end. */
+ * =False), raise_exception and strftime_now. Where it is bound by Python it is bound by limits
+ * here: integers have 64 bits, and work, memory, nesting and output have an end. */
 #ifndef CR_TEMPLATE_H
 #define CR_TEMPLATE_H
 
@@ -33,8 +33,8 @@ enum {
 cera_status cr_template_new(cr_str source, cr_host *host, cr_template **out, cera_error *err);
 void cr_template_free(cr_template *tmpl);
 
-/* A variable of a rendering: JSON text, or plain text that counts as the template's own (the text of
- * BOS, say, which is a control token by right). */
+/* A variable of a rendering: JSON text, or plain text that counts as the template's own (the text
+ * of BOS, say, which is a control token by right). */
 typedef struct cr_template_var {
     const char *name;
     cr_str value;
@@ -62,8 +62,8 @@ typedef struct cr_template_input {
 #define CR_TEMPLATE_OUTPUT ((size_t)8 << 20)  /* bytes */
 
 /* Appends the text to *text and its runs (cera_span) to *spans. CERA_E_FORMAT when the template
- * fails, with its line; CERA_E_ARG when the input is not what it should be; CERA_E_LIMIT by the name
- * of the limit. After a failure both are as they were. */
+ * fails, with its line; CERA_E_ARG when the input is not what it should be; CERA_E_LIMIT by the
+ * name of the limit. After a failure both are as they were. */
 cera_status cr_template_render(const cr_template *tmpl, const cr_template_input *input,
                                cr_buf *text, cr_buf *spans, cera_error *err);
 

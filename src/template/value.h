@@ -1,8 +1,8 @@
 /* Values of a rendering, with Python's meaning, and the rendering itself, which owns them.
  *
  * All memory of a rendering is one arena; values are small and copied, what they point to never
- * changes after it is made (but for namespaces and iterators). A function that can fail returns bool
- * and has then called cr_interp_fail, directly or below. */
+ * changes after it is made (but for namespaces and iterators). A function that can fail returns
+ * bool and has then called cr_interp_fail, directly or below. */
 #ifndef CR_TEMPLATE_VALUE_H
 #define CR_TEMPLATE_VALUE_H
 

@@ -2,8 +2,8 @@
  * of small vectors that a row of levels is rounded to as a whole (IQ1, IQ2, IQ3).
  *
  * The tables belong to the formats: files mean nothing without them, and there is no formula. Each
- * grid is a file grid_<type>.c, written by scripts/make-grids. An entry of a grid is one vector; the
- * fields of its uint16_t, element 0 in the lowest bits, number the levels:
+ * grid is a file grid_<type>.c, written by scripts/make-grids. An entry of a grid is one vector;
+ * the fields of its uint16_t, element 0 in the lowest bits, number the levels:
  *
  *     grid       entries  elements x bits   levels
  *     iq2_xxs        256      8 x 2         8, 25, 43

@@ -50,8 +50,8 @@ static int by_size_descending(const void *a, const void *b)
     return (p < q) - (p > q);
 }
 
-/* With the k largest sizes as +-1 the best d is their mean S / k, and S^2 / k is what that explains of
- * the sum of squares. So one pass over the sorted sizes finds the best k. */
+/* With the k largest sizes as +-1 the best d is their mean S / k, and S^2 / k is what that explains
+ * of the sum of squares. So one pass over the sorted sizes finds the best k. */
 float cr_fit_ternary(const float x[CR_FIT_BLOCK], int8_t q[CR_FIT_BLOCK])
 {
     float size[CR_FIT_BLOCK];
@@ -337,7 +337,8 @@ static float choose_pair(const float *x, size_t n, affine free, affine unit, flo
     return best;
 }
 
-/* d and dmin that are best when everything else stays: x ~ d u - dmin v, u = scale q, v = minimum. */
+/* d and dmin that are best when everything else stays: x ~ d u - dmin v, u = scale q, v =
+ * minimum. */
 static affine refit_units(const float *x, size_t group, const cr_fit_affine *f, float hi)
 {
     double uu = 0, uv = 0, vv = 0, xu = 0, xv = 0;

@@ -1,13 +1,14 @@
 /* What quantisers share: finding the scales with which few levels stand for many weights.
  *
- * Everywhere the squared error is what is made small, each weight counting the same. With the levels
- * q of the weights fixed, the best scale is a linear least-squares solution:
+ * Everywhere the squared error is what is made small, each weight counting the same. With the
+ * levels q of the weights fixed, the best scale is a linear least-squares solution:
  *
  *     x ~ s q        s = sum(x q) / sum(q^2)                 what it explains: sum(x q)^2 / sum(q^2)
  *     x ~ s q - m    two equations in s and m
  *
- * and with the scale fixed, the best level is the nearest. Alternating the two only gets to a nearby
- * minimum, so several scales around the one that just covers the range are tried as starts. */
+ * and with the scale fixed, the best level is the nearest. Alternating the two only gets to a
+ * nearby minimum, so several scales around the one that just covers the range are tried as
+ * starts. */
 #ifndef CR_FIT_H
 #define CR_FIT_H
 

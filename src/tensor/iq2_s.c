@@ -1,5 +1,5 @@
-/* IQ2_S: 256 weights in 16 groups of 16: per eight weights an index of 10 bits into a grid and eight
- * bits of signs; per group a scale of 4 bits. 2.5625 bits a weight.
+/* IQ2_S: 256 weights in 16 groups of 16: per eight weights an index of 10 bits into a grid and
+ * eight bits of signs; per group a scale of 4 bits. 2.5625 bits a weight.
  *
  *     byte   0       2             34             66          74             82
  *            | d f16 | index[0..31]| signs[0..31] | high[0..7]| scales[0..7] |

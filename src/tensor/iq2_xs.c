@@ -1,5 +1,5 @@
-/* IQ2_XS: 256 weights in 16 groups of 16: per eight weights an index of 9 bits into a grid and seven
- * bits of signs; per group a scale of 4 bits. 2.3125 bits a weight.
+/* IQ2_XS: 256 weights in 16 groups of 16: per eight weights an index of 9 bits into a grid and
+ * seven bits of signs; per group a scale of 4 bits. 2.3125 bits a weight.
  *
  *     byte   0       2                          66             74
  *            | d f16 | word u16, 32 of them     | scales[0..7] |

@@ -1,5 +1,5 @@
-/* IQ2_XXS: 256 weights in 8 groups of 32: per eight weights an index of 8 bits into a grid and seven
- * bits of signs; per group a scale of 4 bits. 2.0625 bits a weight.
+/* IQ2_XXS: 256 weights in 8 groups of 32: per eight weights an index of 8 bits into a grid and
+ * seven bits of signs; per group a scale of 4 bits. 2.0625 bits a weight.
  *
  *     byte   0       2       6          10                               66
  *            | d f16 | i0-i3 | word u32 | seven more such groups         |

@@ -1,5 +1,5 @@
-/* IQ3_S: 256 weights in 8 groups of 32: per four weights an index of 9 bits into a grid, a sign each;
- * per group a scale of 4 bits. 3.4375 bits a weight.
+/* IQ3_S: 256 weights in 8 groups of 32: per four weights an index of 9 bits into a grid, a sign
+ * each; per group a scale of 4 bits. 3.4375 bits a weight.
  *
  *     byte   0       2              66          74            106            110
  *            | d f16 | index[0..63] | high[0..7]| signs[0..31]| scales[0..3] |
@@ -35,9 +35,9 @@ void cr_dequantize_IQ3_S(const void *src, float *dst, size_t n)
 
 /* ---- quantising ------------------------------------------------------------------------------
  *
- * The grid has 512 of the 4,096 points of its lattice, 8 levels for each of four weights. A table of
- * an entry near each point makes trying a scale cheap; the entries that are stored are then searched
- * for among all. */
+ * The grid has 512 of the 4,096 points of its lattice, 8 levels for each of four weights. A table
+ * of an entry near each point makes trying a scale cheap; the entries that are stored are then
+ * searched for among all. */
 
 enum { LATTICE = 4096, GROUP = 32, ENTRIES = 512, QUADS = WEIGHTS / 4 };
 

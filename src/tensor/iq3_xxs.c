@@ -1,5 +1,5 @@
-/* IQ3_XXS: 256 weights in 8 groups of 32: per four weights an index of 8 bits into a grid, per eight
- * weights seven bits of signs; per group a scale of 4 bits. 3.0625 bits a weight.
+/* IQ3_XXS: 256 weights in 8 groups of 32: per four weights an index of 8 bits into a grid, per
+ * eight weights seven bits of signs; per group a scale of 4 bits. 3.0625 bits a weight.
  *
  *     byte   0       2              66                       98
  *            | d f16 | index[0..63] | word u32, 8 of them    |

@@ -7,8 +7,8 @@
  *
  *     x = (d * (scale - 32)) * level[nibble]
  *
- * Group g has bits 2g and 2g + 1 of `high`, nibble g of `low` (low nibble first) and the 16 bytes of
- * q from 16 g, in which low nibbles are the first 16 weights and high ones the others. */
+ * Group g has bits 2g and 2g + 1 of `high`, nibble g of `low` (low nibble first) and the 16 bytes
+ * of q from 16 g, in which low nibbles are the first 16 weights and high ones the others. */
 #include "tensor/fit.h"
 
 enum { WEIGHTS = 256, BYTES = 136, GROUP = 32 };

@@ -8,8 +8,8 @@
  *              bits 7..4       bits 3..0
  *
  * Levels are twice the specification's, so that they are integers; the scale's 128 in place of 127
- * takes that back. e = 255, NaN there, is 2^127 here as in the other programs that read these files;
- * and nibble 8, minus zero, is zero. */
+ * takes that back. e = 255, NaN there, is 2^127 here as in the other programs that read these
+ * files; and nibble 8, minus zero, is zero. */
 #include "tensor/fit.h"
 
 #include <math.h>
@@ -51,8 +51,8 @@ static float error_with(const float *x, float d)
     return sum;
 }
 
-/* Between the scale that leaves nothing beyond the largest level, 12, and the one below it: cutting a
- * few large weights may pay for a finer grid. */
+/* Between the scale that leaves nothing beyond the largest level, 12, and the one below it: cutting
+ * a few large weights may pay for a finer grid. */
 void cr_quantize_MXFP4(const float *src, void *dst, size_t n)
 {
     uint8_t *block = dst;

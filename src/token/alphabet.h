@@ -19,7 +19,8 @@ typedef enum cr_alphabet {
 } cr_alphabet;
 
 /* Writes the bytes that `text` spells to out, which has room for text.size bytes, and their number
- * to *n. False when the text has a character outside the alphabet (for BLANKS that is the blank). */
+ * to *n. False when the text has a character outside the alphabet (for BLANKS that is the
+ * blank). */
 bool cr_alphabet_decode(cr_alphabet alphabet, cr_str text, char *out, size_t *n);
 
 #endif

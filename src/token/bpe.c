@@ -210,8 +210,8 @@ static cera_status set_rule(cr_vocab *vocab, cr_str pre, cera_error *err)
 static cera_status setup_gpt2(cr_vocab *vocab, const cr_gguf *file, const char *override,
                               cera_error *err)
 {
-    /* Files from before the key existed have byte-level vocabularies of the original kind or, worse,
-     * of another: the remark is all that can be done about the latter. */
+    /* Files from before the key existed have byte-level vocabularies of the original kind or,
+     * worse, of another: the remark is all that can be done about the latter. */
     cr_str pre = cr_str_from("gpt-2");
     cera_value value;
     if (override != NULL)

@@ -97,8 +97,8 @@ typedef enum family {
 
 static const char *const families[N_FAMILIES][CR_SPLIT_STEPS] = {
     [GPT2] = { GPT2_PATTERN },
-    /* GPT2 between digits, each of which is a piece: a digit ends the text before it, so white space
-     * keeps its last character there. */
+    /* GPT2 between digits, each of which is a piece: a digit ends the text before it, so white
+     * space keeps its last character there. */
     [DIGITS] = { CONTRACTION "| ?[" LETTER "]+|[" NUMBER "]| ?[^" WHITE LETTER NUMBER "]+|[" WHITE
                              "]+(?![^" WHITE NUMBER "])|[" WHITE "]+" },
     [DEFAULT] = { "[" PUNCTUATION "$+<=>^~|]+", GPT2_PATTERN, "[" NUMBER "]+", "[0-9]{3}" },

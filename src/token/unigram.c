@@ -2,8 +2,8 @@
  *
  *     "\uff28i  you" --normalise--> " Hi you" --the most likely cut--> [ Hi][ you]
  *
- * A token's score is the logarithm of its probability, and of all ways to cut a text into tokens the
- * one with the largest sum is taken (Viterbi's algorithm):
+ * A token's score is the logarithm of its probability, and of all ways to cut a text into tokens
+ * the one with the largest sum is taken (Viterbi's algorithm):
  *
  *     best(0) = 0        best(j) = max over tokens t = text[i, j) of best(i) + score(t)
  *
@@ -12,8 +12,9 @@
  * whole text. Both follow sentencepiece, where longer texts round off differences that a sum per
  * word, or in double, would see: `tokenizers` has those, and other answers where cuts tie.
  *
- * The normaliser maps characters and puts or drops blanks. It is not undone: ids give the normalised
- * text back. Bytes that are not UTF-8 stay, as byte tokens where the vocabulary has them. */
+ * The normaliser maps characters and puts or drops blanks. It is not undone: ids give the
+ * normalised text back. Bytes that are not UTF-8 stay, as byte tokens where the vocabulary has
+ * them. */
 #include "token/vocab_internal.h"
 
 #include <float.h>

@@ -11,9 +11,9 @@
 typedef struct cr_vocab cr_vocab;
 
 /* Reads the tokenizer.ggml.* keys. host is kept; the file may be closed afterwards. `pre` names the
- * pre-tokenizer instead of the file, unless it is NULL. A file without a vocabulary, with a tokenizer
- * model or pre-tokenizer that this build does not know, or whose keys contradict each other, is
- * refused by key. */
+ * pre-tokenizer instead of the file, unless it is NULL. A file without a vocabulary, with a
+ * tokenizer model or pre-tokenizer that this build does not know, or whose keys contradict each
+ * other, is refused by key. */
 cera_status cr_vocab_new(const cr_gguf *file, const char *pre, cr_host *host, cr_vocab **out,
                          cera_error *err);
 void cr_vocab_free(cr_vocab *vocab);

@@ -148,8 +148,8 @@ static inline void cr_vocab_prefetch(const cr_vocab *vocab, uint64_t hash)
 {
     CR_PREFETCH(&vocab->slots[hash & (((size_t)1 << vocab->slot_bits) - 1)]);
 }
-/* spm.c: sets `longest` and `cuts_words`; the size of the word that text begins with, and the blanks
- * before it. */
+/* spm.c: sets `longest` and `cuts_words`; the size of the word that text begins with, and the
+ * blanks before it. */
 void cr_vocab_read_words(cr_vocab *vocab);
 size_t cr_word_size(cr_str text);
 /* Adds a token to the table that find looks into, unless an equal one is there; the one that is. */
@@ -174,8 +174,8 @@ cera_status cr_vocab_read_ends(cr_vocab *vocab, const cr_gguf *file, cera_error 
 cera_status cr_vocab_read_specials(cr_vocab *vocab, const cr_gguf *file, cera_error *err);
 
 cera_status cr_encoding_push(cr_encoding *enc, int32_t id, cera_error *err);
-/* Pushes the byte tokens of `bytes`; where one is missing, the unknown token instead of all of them.
- * Fails when there is no such token either. */
+/* Pushes the byte tokens of `bytes`; where one is missing, the unknown token instead of all of
+ * them. Fails when there is no such token either. */
 cera_status cr_encoding_spell(cr_encoding *enc, cr_str bytes, cera_error *err);
 /* For cr_merge: pushes the id, or spells the bytes where there is none; out is a cr_encoding. */
 cera_status cr_encoding_push_merged(void *out, uint32_t id, cr_str bytes, cera_error *err);

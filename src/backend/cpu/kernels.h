@@ -10,8 +10,8 @@
  *     chain[b % 16] = fma(...block b..., chain[b % 16])     b = 0, 1, 2, ...
  *     row = merge(chain)        chain[i] + chain[i + half], half = 8, 4, 2, 1
  *
- * Most quantised types multiply with int8 activations: the sum over a block is an exact integer, and
- * only the two scales make it a float. IQ1, IQ2, IQ3, TQ and MXFP4 become floats first.
+ * Most quantised types multiply with int8 activations: the sum over a block is an exact integer,
+ * and only the two scales make it a float. IQ1, IQ2, IQ3, TQ and MXFP4 become floats first.
  * docs/numerics.md has the formulas per type and the reasons for this order.
  *
  * Kernels cannot fail: shapes and types were checked when the plan was made. */
@@ -48,8 +48,8 @@ typedef struct cr_packed {
  *   d    [n / 32]       scale of each block
  *   sum  [n / 32][2]    sums of the int8 values of each block's halves
  * q, d and sum are written by the quantize kernel, for n a multiple of 32, and needed by the types
- * of cr_kernels_int8 only. The kernel fills them up with zero blocks to a multiple of 16. All four are
- * aligned to 64 bytes.
+ * of cr_kernels_int8 only. The kernel fills them up with zero blocks to a multiple of 16. All four
+ * are aligned to 64 bytes.
  *   packed [n / 32]     NULL, or where the pack kernel has put the row, as lane `lane`: rows that follow
  *                       each other share it. Aligned to 64 bytes. */
 typedef struct cr_act {
@@ -135,16 +135,18 @@ typedef struct cr_tile {
     size_t n_queries, n;
 } cr_tile; /* q and scratch are aligned to 64 bytes; n is a multiple of 16 */
 
-/* The scores of keys [first, first + n_keys) of the chunk, as dot_keys gives them, for queries that see
- * them; other scores up to the next multiple of 16 may become anything. first is a multiple of 16. */
+/* The scores of keys [first, first + n_keys) of the chunk, as dot_keys gives them, for queries that
+ * see them; other scores up to the next multiple of 16 may become anything. first is a multiple of
+ * 16. */
 typedef void cr_tile_scores(const cr_tile *tile, const void *keys, size_t first, size_t n_keys);
 
-/* Adds values [first, first + n_keys) of the chunk, as mix_values does, for queries that see them. */
+/* Adds values [first, first + n_keys) of the chunk, as mix_values does, for queries that see
+ * them. */
 typedef void cr_tile_values(const cr_tile *tile, const void *values, size_t first, size_t n_keys);
 
-/* n floats to the cache's type; n is a multiple of its block. Of Q8_0: d = max |x| / 127, rounded to
- * half precision; q = x * 127 / max |x|, rounded half away from zero. A NaN or an infinity in a block
- * makes its d one, so that it shows in every result. */
+/* n floats to the cache's type; n is a multiple of its block. Of Q8_0: d = max |x| / 127, rounded
+ * to half precision; q = x * 127 / max |x|, rounded half away from zero. A NaN or an infinity in a
+ * block makes its d one, so that it shows in every result. */
 typedef void cr_store_cache(void *dst, const float *src, size_t n);
 
 /* A causal convolution of each channel on its own: y[i] = bias[i], then for k ascending
@@ -164,12 +166,12 @@ typedef struct cr_ssm_token {
 } cr_ssm_token;
 typedef void cr_ssm_step(float *y, float *after, const float *before, const cr_ssm_token *token);
 
-/* What the machine can do at best (roofline.c). The sum of the 8-byte words at p, the last one filled
- * up with zeros; p has any alignment. */
+/* What the machine can do at best (roofline.c). The sum of the 8-byte words at p, the last one
+ * filled up with zeros; p has any alignment. */
 typedef uint64_t cr_read_all(const void *p, size_t n);
 
-/* The sum of a[i] * b[64 (r % 4) + i % 64] over all i and rounds r, modulo 2^32: a [CR_PEAK_MACS], each
- * at most 127; b [256]. */
+/* The sum of a[i] * b[64 (r % 4) + i % 64] over all i and rounds r, modulo 2^32: a [CR_PEAK_MACS],
+ * each at most 127; b [256]. */
 enum { CR_PEAK_MACS = 768 };
 typedef uint32_t cr_multiply_int8(const uint8_t *a, const int8_t *b, size_t n_rounds);
 
@@ -197,7 +199,8 @@ typedef struct cr_kernels {
     cr_multiply_int8 *multiply_int8;
 } cr_kernels;
 
-/* Whether matrix kernels of the type read int8 activations, x->q, d and sum. The others read x->f. */
+/* Whether matrix kernels of the type read int8 activations, x->q, d and sum. The others read
+ * x->f. */
 bool cr_kernels_int8(cr_type type);
 
 /* Bytes of scratch for a matmul kernel, rows of n weights. */
@@ -209,8 +212,8 @@ void cr_kernels_multiply(const cr_kernels *kernels, cr_type type, float *y, size
                          const void *w, size_t row_bytes, size_t n_rows, const cr_act *x,
                          size_t n_x, void *scratch);
 
-/* What tile_scores and tile_values do, for every type and any n: by the kernels of tiles where there are
- * some, or else query by query. */
+/* What tile_scores and tile_values do, for every type and any n: by the kernels of tiles where
+ * there are some, or else query by query. */
 void cr_kernels_scores(const cr_kernels *kernels, cr_type type, const cr_tile *tile,
                        const void *keys, size_t first, size_t n_keys);
 void cr_kernels_values(const cr_kernels *kernels, cr_type type, const cr_tile *tile,
@@ -219,8 +222,8 @@ void cr_kernels_values(const cr_kernels *kernels, cr_type type, const cr_tile *t
 /* The best kernel of each slot at or below the tier, of those that the processor has. */
 void cr_kernels_get(cr_tier tier, cr_kernels *out);
 
-/* Builds with CERA_BLAS (blas.c): the kernels that go through OpenBLAS take their slots, whatever the
- * tier; and what that library says of itself. */
+/* Builds with CERA_BLAS (blas.c): the kernels that go through OpenBLAS take their slots, whatever
+ * the tier; and what that library says of itself. */
 void cr_blas_kernels(cr_kernels *out);
 const char *cr_blas_name(void);
 

@@ -1,11 +1,11 @@
 /* ATTEND: queries meet the keys and values of the paged cache.
  *
- * Scores are taken in chunks of CR_KEY_CHUNK keys, cut at absolute positions. A chunk gives each query a
- * sum of values that is not yet divided; chunks are merged in ascending order. So a row's result does not
- * depend on what else was computed with it.
+ * Scores are taken in chunks of CR_KEY_CHUNK keys, cut at absolute positions. A chunk gives each
+ * query a sum of values that is not yet divided; chunks are merged in ascending order. So a row's
+ * result does not depend on what else was computed with it.
  *
- * The heads that share keys, times some rows that follow each other, are a tile: its queries meet each
- * key and value together.
+ * The heads that share keys, times some rows that follow each other, are a tile: its queries meet
+ * each key and value together.
  *
  *     prompts     a tile and a kv head are one piece of work, chunk after chunk
  *     few rows    each chunk is a piece too, its sums wait in plan->partials:
@@ -296,8 +296,8 @@ static void keep_partials(const work *w, const cuts *c, int chunk)
     }
 }
 
-/* The worker's share of a tile's pieces: some heads, and all chunks or each one of the round. *piece
- * counts them. */
+/* The worker's share of a tile's pieces: some heads, and all chunks or each one of the round.
+ * *piece counts them. */
 static void attend_pieces(cr_plan *plan, const cr_op *op, int worker, tile_rows tile, const cuts *c,
                           int round, int *piece)
 {

@@ -15,8 +15,8 @@ size_t cr_kv_offset(const cr_cache *cache, cr_type kv_type, int head, int positi
     return cr_type_bytes(cr_type_get(kv_type), element);
 }
 
-/* The parts of a page: each is one head's keys or values of one layer. Calls the function with where
- * the part begins in the page, and how many bytes its first n positions have. */
+/* The parts of a page: each is one head's keys or values of one layer. Calls the function with
+ * where the part begins in the page, and how many bytes its first n positions have. */
 typedef void page_part(void *ctx, size_t at, size_t bytes);
 
 static void each_part(const cr_graph *graph, int group, cr_type kv_type, int n, page_part *part,

@@ -5,8 +5,8 @@
  *
  * Each channel is independent of the others, so workers split channels and walk the rows of a
  * sequence in order. The state of a sequence is its last n_taps - 1 values of u, oldest first,
- * [n_taps - 1][n_embd]; it is read from state_in and written to state_out, and to page_states behind
- * the last rows of pages. */
+ * [n_taps - 1][n_embd]; it is read from state_in and written to state_out, and to page_states
+ * behind the last rows of pages. */
 #include "backend/cpu/plan.h"
 
 #include <string.h>

@@ -8,9 +8,9 @@
  *     y = S[t] c + skip x
  *     h += out(norm(y silu(z)))                 the norm over each group of channels
  *
- * Dao and Gu, "Transformers are SSMs", 2024. That paper computes prompts in blocks; here tokens pass
- * one after another, so that a prompt gives the bits of decode whatever its chunks. Channels of the
- * convolution and heads of the recurrence are independent: workers split those. */
+ * Dao and Gu, "Transformers are SSMs", 2024. That paper computes prompts in blocks; here tokens
+ * pass one after another, so that a prompt gives the bits of decode whatever its chunks. Channels
+ * of the convolution and heads of the recurrence are independent: workers split those. */
 #include "backend/cpu/plan.h"
 
 #include <math.h>

@@ -24,8 +24,8 @@ float *cr_plan_scratch(const cr_plan *plan, int worker)
     return (float *)(void *)(local + CR_LOCAL_ROWS * plan->act_bytes);
 }
 
-/* [CR_BAND], of the worker alone. Not on the stack, where compilers that clear variables would clear
- * all of it for each tile of a single row. */
+/* [CR_BAND], of the worker alone. Not on the stack, where compilers that clear variables would
+ * clear all of it for each tile of a single row. */
 static cr_act *band_rows(const cr_plan *plan, int worker)
 {
     return (cr_act *)(void *)(cr_plan_scratch(plan, worker) + plan->scratch_floats);

@@ -2,7 +2,8 @@
  *
  * All workers walk the list of ops together. An op splits its output rows (heads, channels, tokens)
  * over the workers; after each op they meet at a barrier. Rows of different workers never depend on
- * each other within an op, and every sum has a fixed order, so the number of workers changes no bit.
+ * each other within an op, and every sum has a fixed order, so the number of workers changes no
+ * bit.
  *
  *     values   [max_rows][graph->row_floats]     activations, shared
  *     shared   [max_rows] cr_act                 an op's input rows as matrix kernels read them
@@ -89,8 +90,8 @@ float *cr_plan_scratch(const cr_plan *plan, int worker);
 
 /* Whether the run is to end early. Ops ask between tiles; they still meet every barrier. */
 bool cr_plan_stopped(cr_plan *plan);
-/* Whether that has been found out. Ops ask between rows, which cost too little to look at everybody's
- * cancel. */
+/* Whether that has been found out. Ops ask between rows, which cost too little to look at
+ * everybody's cancel. */
 static inline bool cr_plan_has_stopped(const cr_plan *plan)
 {
     return atomic_load_explicit(&plan->stopped, memory_order_relaxed) != 0;
@@ -110,11 +111,11 @@ typedef struct cr_input {
     size_t part_floats, part_bytes;
 } cr_input;
 
-/* Prepares n rows of op->in for the projections of the op: all rows of the batch, or those listed in
- * `rows` (not NULL). With `norm` NULL, or a norm without a weight, the rows are taken as they are. For
- * experts each row is n_used equal inputs: part p of row r is input r * n_used + p. Every worker calls
- * this, also when the run is to end early, because it may meet the others inside; afterwards it may
- * read all rows. */
+/* Prepares n rows of op->in for the projections of the op: all rows of the batch, or those listed
+ * in `rows` (not NULL). With `norm` NULL, or a norm without a weight, the rows are taken as they
+ * are. For experts each row is n_used equal inputs: part p of row r is input r * n_used + p. Every
+ * worker calls this, also when the run is to end early, because it may meet the others inside;
+ * afterwards it may read all rows. */
 cr_input cr_plan_input(cr_plan *plan, int worker, const cr_op *op, const cr_norm *norm,
                        const int32_t *rows, int n);
 /* The same for all rows of a value that has a part for each expert that a row uses, at multiples of
@@ -149,8 +150,8 @@ void cr_plan_multiply(const cr_plan *plan, int worker, const cr_weight *w, size_
 void cr_plan_project(const cr_plan *plan, int worker, const cr_proj *proj, size_t first, size_t n,
                      const cr_input *input, cr_band band, float *y, size_t y_stride);
 
-/* What adapters add (adapt.c). Their A times n inputs of the op, for all workers to read: each worker
- * calls this, and meets the others inside when a row is adapted. */
+/* What adapters add (adapt.c). Their A times n inputs of the op, for all workers to read: each
+ * worker calls this, and meets the others inside when a row is adapted. */
 void cr_plan_reduce(cr_plan *plan, int worker, const cr_op *op, const cr_input *input, int n);
 /* Asks for what cr_plan_add will read of B, which then comes while the weights are multiplied. */
 void cr_plan_fetch(const cr_plan *plan, const cr_proj *proj, size_t first, size_t n,
@@ -160,8 +161,8 @@ void cr_plan_add(const cr_plan *plan, const cr_proj *proj, size_t first, size_t 
                  const cr_input *input, cr_band band, float *y, size_t y_stride);
 /* Their row of the token embedding, on top of x [n_embd]. */
 void cr_plan_add_embedding(const cr_plan *plan, const cr_op *op, int row, float *x);
-/* Their directions, on top of the residual stream behind the op, if that ends its layer; the workers
- * have met behind it, and meet again inside where there is something to add. */
+/* Their directions, on top of the residual stream behind the op, if that ends its layer; the
+ * workers have met behind it, and meet again inside where there is something to add. */
 void cr_plan_steer(cr_plan *plan, int worker, const cr_op *op);
 
 /* Bytes from the start of a page to a position of a head: keys, or values. */

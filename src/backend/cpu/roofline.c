@@ -1,8 +1,8 @@
-/* What bounds a plan on this machine: how fast its workers can read the weights of a token when they
- * do nothing else, and how fast they can multiply when nothing has to be read.
+/* What bounds a plan on this machine: how fast its workers can read the weights of a token when
+ * they do nothing else, and how fast they can multiply when nothing has to be read.
  *
- * Both are measured like a run: the same workers, the same instruction sets, and for reading the same
- * bytes in the same order, with each worker at its own rows. Weights that fit a cache are thus
+ * Both are measured like a run: the same workers, the same instruction sets, and for reading the
+ * same bytes in the same order, with each worker at its own rows. Weights that fit a cache are thus
  * measured there, which is where a run finds them too. */
 #include "backend/cpu/plan.h"
 

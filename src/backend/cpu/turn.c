@@ -12,7 +12,8 @@ typedef struct turns {
     float cosine[MAX_HEAD_DIM / 2], sine[MAX_HEAD_DIM / 2];
 } turns;
 
-/* The difference of the very angles, rounded to float, that computing at either position would use. */
+/* The difference of the very angles, rounded to float, that computing at either position would
+ * use. */
 static void make_turns(const cr_rope *rope, int from, int to, turns *out)
 {
     for (int i = 0; i < rope->n_dims / 2; i++) {

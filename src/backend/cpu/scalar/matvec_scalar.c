@@ -131,8 +131,8 @@ static float row_q4_1(const uint8_t *row, const cr_act *x)
     return merge_chains(chain);
 }
 
-/* The same with a fifth bit each: bit i of the first two bytes at `top` for low nibbles, of the next
- * two for high ones. */
+/* The same with a fifth bit each: bit i of the first two bytes at `top` for low nibbles, of the
+ * next two for high ones. */
 static int dot_fives(const uint8_t *nibbles, const uint8_t *top, const cr_act *x, size_t b)
 {
     int sum = dot_nibbles(nibbles, x, b);

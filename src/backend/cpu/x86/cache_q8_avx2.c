@@ -1,5 +1,6 @@
-/* Attention kernels over keys and values of Q8_0, as scalar/attention_scalar.c defines them: an element
- * d * q is exact, so these differ from the kernels of floats only in how eight of them are loaded. */
+/* Attention kernels over keys and values of Q8_0, as scalar/attention_scalar.c defines them: an
+ * element d * q is exact, so these differ from the kernels of floats only in how eight of them are
+ * loaded. */
 #include "backend/cpu/x86/avx2.h"
 
 enum { WEIGHTS = 32, BYTES = 34 };

@@ -1,13 +1,14 @@
 /* Matrix times many columns with AMX: types of PANEL_TYPES. The bits are those of matvec.
  *
- * One instruction multiplies a block of sixteen rows, as a panel has it, with the same block of up to
- * sixteen columns, and gives 256 integers:
+ * One instruction multiplies a block of sixteen rows, as a panel has it, with the same block of up
+ * to sixteen columns, and gives 256 integers:
  *
  *     product [column][row] = columns [column][32] * panel [32][row]
  *
- * They pass through L1 to become floats, which join sixteen vectors: a chain of each column, a lane a
- * row. One chain after the other is computed, in the order in which they merge (c, c + 8, c + 4, c + 12,
- * ...), so that a sum waits for its neighbour only while that is being made, as in a binary counter.
+ * They pass through L1 to become floats, which join sixteen vectors: a chain of each column, a lane
+ * a row. One chain after the other is computed, in the order in which they merge (c, c + 8, c + 4,
+ * c + 12, ...), so that a sum waits for its neighbour only while that is being made, as in a binary
+ * counter.
  *
  * Columns are packed first, a group of sixteen together: block by block, so that tiles are read
  * without gaps. */
@@ -95,8 +96,8 @@ static bool is_packed(const cr_act *x, size_t n_x)
 
 /* ---- a panel times a group of columns ---- */
 
-/* Integers below 2^22 in size become floats, exactly. Of the two units that convert, multiply and join
- * sixteen lanes one is closed while tiles are multiplied; sums do not need them. */
+/* Integers below 2^22 in size become floats, exactly. Of the two units that convert, multiply and
+ * join sixteen lanes one is closed while tiles are multiplied; sums do not need them. */
 CR_INLINE __m512 floats(const int32_t integers[PANEL])
 {
     const __m512 half_way = _mm512_set1_ps(0x1.8p23f); /* whose last bit is worth one */

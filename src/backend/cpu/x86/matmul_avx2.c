@@ -1,10 +1,10 @@
-/* Products of panel8.h without VNNI: pairs of bytes multiply to words, which add up as words for as long
- * as they fit and then, in pairs, become dwords.
+/* Products of panel8.h without VNNI: pairs of bytes multiply to words, which add up as words for as
+ * long as they fit and then, in pairs, become dwords.
  *
- * Two products are at most 2 * 127 * byte. Of bytes up to 15 a word holds all eight pairs of its lane in
- * a block, up to 31 four, up to 63 two. Bytes of Q8_0 and IQ4, up to 255, do not fit once: these
- * weights and their activations become words. Other ways take more instructions: nibbles multiplied
- * apart 33 for 256 products, signs moved from one factor to the other 32, words 31. */
+ * Two products are at most 2 * 127 * byte. Of bytes up to 15 a word holds all eight pairs of its
+ * lane in a block, up to 31 four, up to 63 two. Bytes of Q8_0 and IQ4, up to 255, do not fit once:
+ * these weights and their activations become words. Other ways take more instructions: nibbles
+ * multiplied apart 33 for 256 products, signs moved from one factor to the other 32, words 31. */
 #include "backend/cpu/x86/panel8.h"
 
 enum { COLUMNS = 4 }; /* whose products alternate */
@@ -20,7 +20,8 @@ CR_INLINE size_t run_of(const weights *type)
     return CR_MIN((size_t)(INT16_MAX / (2 * 127 * type->most)), type->groups ? (size_t)4 : 8);
 }
 
-/* Scales twice in a lane, to be factors of pairs of words, and in pairs what the offset comes to. */
+/* Scales twice in a lane, to be factors of pairs of words, and in pairs what the offset comes
+ * to. */
 CR_INLINE void finish_groups(panel_block *block, short offset)
 {
     const __m128i word = _mm_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13);

@@ -8,8 +8,8 @@
  *
  *     chain[b % 16][column][row] = fma(sum, d[row] * d[column], ...)
  *
- * Two panels pass together, so that an activation is loaded once for 32 rows. Columns do not wait for
- * each other, nor do the halves of a block: that hides the latency of the products. */
+ * Two panels pass together, so that an activation is loaded once for 32 rows. Columns do not wait
+ * for each other, nor do the halves of a block: that hides the latency of the products. */
 #include "backend/cpu/x86/panel16.h"
 
 enum {
@@ -49,7 +49,8 @@ CR_INLINE void dot_half(pair_dots sum, const panel_block block[PANELS], size_t n
     }
 }
 
-/* The sums of a block, from those of its halves. sums: of the activations of both halves, as words. */
+/* The sums of a block, from those of its halves. sums: of the activations of both halves, as
+ * words. */
 CR_INLINE __m512i dot_block(__m512i dot0, __m512i dot1, const panel_block *block, __m512i sums,
                             const weights *type)
 {

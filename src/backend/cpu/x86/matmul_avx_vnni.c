@@ -1,5 +1,5 @@
-/* Products of panel8.h with AVX-VNNI: four bytes of all lanes at a time, in dwords, beginning with what
- * the offset comes to. */
+/* Products of panel8.h with AVX-VNNI: four bytes of all lanes at a time, in dwords, beginning with
+ * what the offset comes to. */
 #include "backend/cpu/x86/panel8.h"
 
 enum { COLUMNS = 4 }; /* whose products alternate */

@@ -1,5 +1,5 @@
-/* Matrices of floats times many columns, for both AVX levels. Who includes this has defined the vectors
- * (lanes16.h or lanes8.h) and GROUP.
+/* Matrices of floats times many columns, for both AVX levels. Who includes this has defined the
+ * vectors (lanes16.h or lanes8.h) and GROUP.
  *
  * A lane is a row. Some rows become panels of floats, in which an element of all rows is a vector;
  * then groups of columns pass, STEP elements at a time, chain by chain: a chain's sums are in

@@ -1,5 +1,5 @@
-/* Quantised matrices times many columns, rows of a batch, on panels of eight rows (panel8.h). The bits
- * are those of matvec. Who includes this has defined the level's products:
+/* Quantised matrices times many columns, rows of a batch, on panels of eight rows (panel8.h). The
+ * bits are those of matvec. Who includes this has defined the level's products:
  *
  *     COLUMNS           that they take together
  *     finish_panel      makes of filled blocks what the products want

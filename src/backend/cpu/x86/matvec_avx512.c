@@ -179,7 +179,8 @@ static const _Alignas(64) fives q5_1_places = {
       2, 3, 0, 1, 2, 3, 0, 1, 14, 15, 12, 13, 14, 15, 12, 13 },
     24,
 };
-/* Words 2 (d) and 3 (m) of each lane of such a head: d into the lower half, m into the upper one. */
+/* Words 2 (d) and 3 (m) of each lane of such a head: d into the lower half, m into the upper
+ * one. */
 static const _Alignas(64) uint16_t five_scales[32] = {
     2, 10, 18, 26, 2, 10, 18, 26, 2, 10, 18, 26, 2, 10, 18, 26,
     3, 11, 19, 27, 3, 11, 19, 27, 3, 11, 19, 27, 3, 11, 19, 27,

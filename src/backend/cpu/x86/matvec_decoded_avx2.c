@@ -1,8 +1,8 @@
 /* Matrix times vector for types that multiply as floats and are not floats. Chains run over single
  * weights, in order over two vectors.
  *
- * MXFP4 has code of its own. For the others the type's definition decodes a block and only the sum is
- * this level's: decoding is most of the time, and the same with 512-bit sums was no faster. */
+ * MXFP4 has code of its own. For the others the type's definition decodes a block and only the sum
+ * is this level's: decoding is most of the time, and the same with 512-bit sums was no faster. */
 #include "backend/cpu/x86/avx2.h"
 
 CR_INLINE float dot_row(const uint8_t *row, const cr_act *x, const cr_type_info *info)

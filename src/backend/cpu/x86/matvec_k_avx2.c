@@ -27,8 +27,8 @@ CR_INLINE __m256 both(__m128 v)
     return _mm256_set_m128(v, v);
 }
 
-/* 16 bytes of each row, transposed: word 4 i + row is the row's bytes 2 i and 2 i + 1. In types with
- * two scales a block these are block i's. */
+/* 16 bytes of each row, transposed: word 4 i + row is the row's bytes 2 i and 2 i + 1. In types
+ * with two scales a block these are block i's. */
 CR_INLINE void transpose_words(uint8_t out[64], __m128i s0, __m128i s1, __m128i s2, __m128i s3)
 {
     const __m128i a = _mm_unpacklo_epi16(s0, s2), b = _mm_unpacklo_epi16(s1, s3);

@@ -1,8 +1,8 @@
 /* Panels of sixteen rows, for kernels in which a lane is a row.
  *
- * A panel is filled once and meets many columns of the batch: bytes without sign, four neighbours of a row
- * in a lane, which is how VNNI and AMX want them, and the scales as floats. PANEL_TYPES lists the types
- * that have one. */
+ * A panel is filled once and meets many columns of the batch: bytes without sign, four neighbours
+ * of a row in a lane, which is how VNNI and AMX want them, and the scales as floats. PANEL_TYPES
+ * lists the types that have one. */
 #ifndef CR_PANEL16_H
 #define CR_PANEL16_H
 
@@ -202,8 +202,8 @@ CR_INLINE void set_scales(panel_block *to, __m512i bytes, int k)
 
 #include "backend/cpu/x86/panel_fill.h"
 
-/* [d][8 pairs of upper bits of scales][8 nibbles of scales][8][16 bytes] of a super-block; a scale is 32
- * less than its six bits. */
+/* [d][8 pairs of upper bits of scales][8 nibbles of scales][8][16 bytes] of a super-block; a scale
+ * is 32 less than its six bits. */
 static void fill_iq4_xs(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
     for (size_t super = 0; super < n_blocks / 8; super++) {
@@ -222,8 +222,9 @@ static void fill_iq4_xs(panel_block *to, const panel_rows *r, size_t n_blocks)
     }
 }
 
-/* [32 bytes: bit b is block b's third][2][32 bytes: two bits of four blocks][12 bytes of scales][d], 110
- * bytes. Scales are 32 less than six bits: low four bits of all in eight bytes, upper two in four. */
+/* [32 bytes: bit b is block b's third][2][32 bytes: two bits of four blocks][12 bytes of
+ * scales][d], 110 bytes. Scales are 32 less than six bits: low four bits of all in eight bytes,
+ * upper two in four. */
 static void fill_q3_k(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
     for (size_t super = 0; super < n_blocks / 8; super++) {

@@ -22,8 +22,8 @@ typedef struct panel_block {
     __m256i
         w[16];   /* [32 / 4][row][4]: weight plus the type's offset; finish may make words of it */
     __m256 d, m; /* [row] */
-    /* Types with two scales a block: fill leaves both in scale[0], as words, and the minima in pairs
-     * where there are some. The level's finish makes of them what its products want. */
+    /* Types with two scales a block: fill leaves both in scale[0], as words, and the minima in
+     * pairs where there are some. The level's finish makes of them what its products want. */
     __m256i scale[2];
     __m256i pairs;
 } panel_block;
@@ -203,8 +203,8 @@ CR_INLINE void set_scales(panel_block *to, __m256i bytes, int k)
 
 #include "backend/cpu/x86/panel_fill.h"
 
-/* [d][8 pairs of upper bits of scales][8 nibbles of scales][8][16 bytes] of a super-block; a scale is 32
- * less than its six bits. */
+/* [d][8 pairs of upper bits of scales][8 nibbles of scales][8][16 bytes] of a super-block; a scale
+ * is 32 less than its six bits. */
 static void fill_iq4_xs(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
     for (size_t super = 0; super < n_blocks / 8; super++) {
@@ -233,8 +233,9 @@ CR_INLINE void fill_four(panel_block to[4], const panel_rows *r, size_t at)
             to[b].w[k] = shifted_bits(t[k], 2 * b, 3);
 }
 
-/* [32 bytes: bit b is block b's third][2][32 bytes: two bits of four blocks][12 bytes of scales][d], 110
- * bytes. Scales are 32 less than six bits: low four bits of all in eight bytes, upper two in four. */
+/* [32 bytes: bit b is block b's third][2][32 bytes: two bits of four blocks][12 bytes of
+ * scales][d], 110 bytes. Scales are 32 less than six bits: low four bits of all in eight bytes,
+ * upper two in four. */
 static void fill_q3_k(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
     for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
@@ -258,7 +259,8 @@ static void fill_q3_k(panel_block *to, const panel_rows *r, size_t n_blocks)
     }
 }
 
-/* [16 bytes: a scale, and above it a minimum][2][32 bytes: two bits of four blocks][d][dmin], 84 bytes */
+/* [16 bytes: a scale, and above it a minimum][2][32 bytes: two bits of four blocks][d][dmin], 84
+ * bytes */
 static void fill_q2_k(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
     for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {

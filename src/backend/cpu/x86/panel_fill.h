@@ -1,5 +1,5 @@
-/* Fill functions that are the same for panels of eight rows and of sixteen. Before it stands what they
- * are made of: `ints`, a vector with a lane for each row, `panel_rows`, and
+/* Fill functions that are the same for panels of eight rows and of sixteen. Before it stands what
+ * they are made of: `ints`, a vector with a lane for each row, `panel_rows`, and
  *
  *     transpose, load_dwords                      bytes of all rows
  *     low_halves, high_halves                     words of lanes to floats

@@ -1,17 +1,17 @@
-/* Attention kernels for many queries that meet the same keys, for both AVX levels. Who includes this has
- * defined the vectors: vec, LANES and the functions on them.
+/* Attention kernels for many queries that meet the same keys, for both AVX levels. Who includes
+ * this has defined the vectors: vec, LANES and the functions on them.
  *
  * Scores: a lane is a key. Thirty-two keys are transposed once; then four queries at a time pass
  * over them, chain by chain in the order in which the chains merge, so that few sums wait:
  *
  *     scratch[element][key]          score = scale * (((c0 + c8) + (c4 + c12)) + ...)
  *
- * Values: a lane is an element. Some queries keep their sums in registers while values pass that all of
- * them see; the values that only some see, on the edge of the causal triangle, are added one query
- * at a time.
+ * Values: a lane is an element. Some queries keep their sums in registers while values pass that
+ * all of them see; the values that only some see, on the edge of the causal triangle, are added one
+ * query at a time.
  *
- * Transposing pays from some queries on. For a few, as when a token is generated, a lane of the scores is
- * an element too, and a key is read once for all of them. */
+ * Transposing pays from some queries on. For a few, as when a token is generated, a lane of the
+ * scores is an element too, and a key is read once for all of them. */
 #ifndef CR_TILE_H
 #define CR_TILE_H
 
@@ -43,7 +43,8 @@ CR_INLINE const uint8_t *row_at(const rows *r, size_t j)
 
 /* ---- scores of many queries ---- */
 
-/* scratch[element][key] of keys j to j + 31; the last one again in place of those that do not exist. */
+/* scratch[element][key] of keys j to j + 31; the last one again in place of those that do not
+ * exist. */
 CR_INLINE void unpack_keys(const cr_tile *tile, const rows *keys, size_t j)
 {
     for (size_t key = 0; key < CR_TILE_KEYS; key += LANES)
