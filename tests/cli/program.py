@@ -127,12 +127,23 @@ class Terminal:
     def send(self, text):
         os.write(self.master, text.encode())
 
+    def send_end(self):
+        """Ctrl-D, when the program edits a line: the terminal itself would keep an earlier one. Programs
+        without an editor get it all the same."""
+        deadline = time.monotonic() + 5
+        while termios.tcgetattr(self.master)[3] & termios.ICANON and time.monotonic() < deadline:
+            self.read(0.01)
+        self.send("\x04")
+
     def end(self):
         """The exit code, after everything was read."""
-        code = None
+        code, deadline = None, time.monotonic() + TIMEOUT
         while code is None:
             if not self.read(0.1):
                 code = self.process.poll()
+            if time.monotonic() > deadline:
+                self.process.kill()
+                raise AssertionError("it does not end: %r" % self.shown)
         os.close(self.master)
         return code
 

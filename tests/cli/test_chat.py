@@ -202,7 +202,7 @@ class PipeTest(unittest.TestCase):
             t.until("\n> ")
             t.send("/save %s\n" % path)
             t.until("> ")
-            t.send("\x04")
+            t.send_end()
             self.assertEqual(t.end(), 0)
             with open(path, encoding="utf-8") as f:
                 saved = json.load(f)
@@ -255,7 +255,7 @@ class PipeTest(unittest.TestCase):
         self.assertIn("temperature=0 ", t.until("\n> "))
         t.send("/image cat.png\n")
         self.assertIn("no models that see images", t.until("\n> "))
-        t.send("\x04")
+        t.send_end()
         self.assertEqual(t.end(), 0)
 
     def test_help_and_stats(self):
@@ -401,7 +401,7 @@ class TerminalTest(unittest.TestCase):
         self.assertIn("cannot read", t.until("\n> "))
         t.send("\n")
         t.until("> ")
-        t.send("\x04")
+        t.send_end()
         self.assertEqual(t.end(), 0)
 
     def test_interrupt_a_turn_then_the_program(self):
@@ -439,7 +439,7 @@ class TerminalTest(unittest.TestCase):
         shown = t.until("\n> ")
         self.assertIn("\x1b[2m", shown)
         self.assertIn("\x1b[0m", shown)
-        t.send("\x04")
+        t.send_end()
         self.assertEqual(t.end(), 0)
 
 

@@ -304,7 +304,7 @@ class ToolTest(unittest.TestCase):
         shown = t.until("\n> ")
         self.assertIn("call: ping({})", shown)
         self.assertIn("/result", shown)
-        t.send("\x04")
+        t.send_end()
         self.assertEqual(t.end(), 0)
 
 
