@@ -180,6 +180,89 @@ static void test_reference(void **state)
         check_case(c);
 }
 
+/* ---- control vectors --------------------------------------------------------------------- */
+
+/* One direction, behind a layer. */
+static cera_adapter *open_control(cera_engine *engine, int layer, const float *direction, size_t n)
+{
+    gguf_build file;
+    char name[32];
+    snprintf(name, sizeof name, "direction.%d", layer);
+    build_init(&file);
+    build_header(&file, 3, 1, 1);
+    build_key_text(&file, "general.architecture", "controlvector");
+    build_tensor(&file, name, 0, 0, 1, (uint64_t[]){ n });
+    build_data(&file, 32, 0);
+    build_bytes(&file, direction, n * sizeof *direction);
+    build_data(&file, 32, 0);
+    cera_adapter *out =
+        open_source(engine, &(cera_source){ .data = file.data, .n_data = file.size });
+    build_done(&file);
+    return out;
+}
+
+static double root_mean_square(const float *x, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sqrt(sum / (double)n);
+}
+
+/* A direction so long that nothing else counts leaves the last norm as v / rms(v) times its weights: of
+ * two of them the quotients are known. Out of its layers, or with scale 0, nothing changes. */
+static void test_control_vectors(void **state)
+{
+    (void)state;
+    enum { N_TOKENS = 3, N = 512 };
+    toy_spec spec = read_spec(find_model("llama-f32"));
+    gguf_build file;
+    toy_build(&spec, &file);
+    cera_engine_options options = default_options(CERA_KV_F32);
+    cera_engine *engine = open_toy(&file, &options);
+    const size_t n = (size_t)spec.n_embd;
+    const int last = spec.n_layer - 1;
+    assert_in_range(n, 1, N);
+    assert_true(last > 0);
+    const int32_t ids[N_TOKENS] = { 5, 6, 7 };
+    static float v[2][N], rows[2][N_TOKENS * N], plain[N_TOKENS * N], other[N_TOKENS * N];
+    cera_session *session = golden_session(engine);
+    cera_adapter *adapters[2];
+    for (size_t a = 0; a < 2; a++) {
+        for (size_t i = 0; i < n; i++)
+            v[a][i] = 1e6F * (float)(1 + (i * (7 + 4 * a)) % 13) * (i % 3 == a ? -1.0F : 1.0F);
+        adapters[a] = open_control(engine, last, v[a], n);
+        cera_adapter_use use = { .adapter = adapters[a], .scale = 1 };
+        assert_int_equal(cera_session_set_adapters(session, &use, 1, NULL), CERA_OK);
+        assert_int_equal(
+            cera_session_embed(session, ids, N_TOKENS, CERA_POOLING_NONE, rows[a], NULL), CERA_OK);
+    }
+    double expected = root_mean_square(v[1], n) / root_mean_square(v[0], n);
+    for (size_t i = 0; i < N_TOKENS * n; i++) {
+        double quotient = (double)rows[0][i] / (double)rows[1][i];
+        double wanted = (double)v[0][i % n] / (double)v[1][i % n] * expected;
+        assert_true(fabs(quotient / wanted - 1) < 1e-4);
+    }
+    assert_int_equal(cera_engine_embed(engine, ids, N_TOKENS, CERA_POOLING_NONE, plain, NULL),
+                     CERA_OK);
+    const cera_adapter_use nothing[] = {
+        { .adapter = adapters[0], .scale = 0 },
+        { .adapter = adapters[0], .scale = 1, .first_layer = last + 1 },
+        { .adapter = adapters[0], .scale = 1, .last_layer = last - 1 },
+    };
+    for (size_t i = 0; i < (last > 1 ? 3 : 2); i++) {
+        assert_int_equal(cera_session_set_adapters(session, &nothing[i], 1, NULL), CERA_OK);
+        assert_int_equal(cera_session_embed(session, ids, N_TOKENS, CERA_POOLING_NONE, other, NULL),
+                         CERA_OK);
+        assert_memory_equal(other, plain, N_TOKENS * n * sizeof *plain);
+    }
+    for (size_t a = 0; a < 2; a++)
+        cera_adapter_close(adapters[a]);
+    cera_session_free(session);
+    cera_engine_close(engine);
+    build_done(&file);
+}
+
 static int load_both(void **state)
 {
     adapted = golden_load("golden-adapters.json");
@@ -194,6 +277,9 @@ static int unload_both(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_reference) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reference),
+        cmocka_unit_test(test_control_vectors),
+    };
     return cmocka_run_group_tests_name("golden/adapters", tests, load_both, unload_both);
 }
