@@ -67,8 +67,9 @@ static cera_status read_lora(const cr_gguf *file, cr_arena *arena, cr_adapter_co
     CR_TRY(want_text(file, "adapter.type", "lora", err));
     CR_TRY(cr_gguf_get_f32(file, "adapter.lora.alpha", CR_OPTIONAL, &alpha, err));
     if (!isfinite(alpha))
-        return cr_fail(err, CERA_E_FORMAT, "%s: adapter.lora.alpha: expected a finite number",
-                       out->path);
+        return cr_fail(err, CERA_E_FORMAT,
+                       "%s: adapter.lora.alpha: expected a finite number, found %g", out->path,
+                       (double)alpha);
     if (cr_gguf_find(file, "adapter.alora.invocation_tokens", &tokens))
         return cr_fail(err, CERA_E_UNSUPPORTED,
                        "%s: adapter.alora.invocation_tokens: adapters that begin at a token of "

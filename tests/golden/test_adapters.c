@@ -180,6 +180,37 @@ static void test_reference(void **state)
         check_case(c);
 }
 
+static void test_alpha_is_finite(void **state)
+{
+    (void)state;
+    toy_spec spec = read_spec(find_model("llama-f32"));
+    gguf_build file;
+    toy_build(&spec, &file);
+    cera_engine_options options = default_options(CERA_KV_F32);
+    cera_engine *engine = open_toy(&file, &options);
+    const uint64_t n_embd = (uint64_t)spec.n_embd,
+                   n_heads = (uint64_t)(spec.n_head * spec.head_dim);
+    const toy_part parts[] = {
+        { "blk.0.attn_q.weight.lora_a", CR_TYPE_F32, 2, { n_embd, 4 } },
+        { "blk.0.attn_q.weight.lora_b", CR_TYPE_F32, 2, { 4, n_heads } },
+    };
+    const float alphas[] = { 8, NAN, INFINITY, -INFINITY };
+    for (size_t i = 0; i < sizeof alphas / sizeof *alphas; i++) {
+        gguf_build lora;
+        toy_lora_build(&lora, "llama", 1, alphas[i], parts, 2);
+        cera_source source = { .data = lora.data, .n_data = lora.size };
+        cera_adapter *adapter = NULL;
+        cera_error err = { 0 };
+        cera_status status = cera_adapter_open(engine, &source, &adapter, &err);
+        assert_int_equal(status, i == 0 ? CERA_OK : CERA_E_FORMAT);
+        assert_true(i == 0 || strstr(err.message, "adapter.lora.alpha") != NULL);
+        cera_adapter_close(adapter);
+        build_done(&lora);
+    }
+    cera_engine_close(engine);
+    build_done(&file);
+}
+
 /* ---- control vectors --------------------------------------------------------------------- */
 
 /* One direction, behind a layer. */
@@ -279,6 +310,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference),
+        cmocka_unit_test(test_alpha_is_finite),
         cmocka_unit_test(test_control_vectors),
     };
     return cmocka_run_group_tests_name("golden/adapters", tests, load_both, unload_both);
