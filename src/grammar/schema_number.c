@@ -336,7 +336,11 @@ cera_status cr_schema_number(cr_compiler *c, const cr_parts *parts, unsigned kin
     for (int negative = 0; negative < 2; negative++) {
         const cr_dfa *set = signed_set(c, all, &l, negative);
         if (!set)
-            return cr_schema_no_memory(c);
+            return c->shop.too_large
+                       ? cr_schema_fail(c, parts->part[0].schema, CERA_E_LIMIT,
+                                        "expected bounds with fewer digits, or a smaller "
+                                        "multipleOf")
+                       : cr_schema_no_memory(c);
         if (set->n_states == 0)
             continue;
         uint32_t rule;

@@ -214,7 +214,8 @@ static void test_alpha_is_finite(void **state)
 /* ---- control vectors --------------------------------------------------------------------- */
 
 /* One direction, behind a layer. */
-static cera_adapter *open_control(cera_engine *engine, int layer, const float *direction, size_t n)
+static cera_adapter *open_direction(cera_engine *engine, int layer, const float *direction,
+                                    size_t n)
 {
     gguf_build file;
     char name[32];
@@ -262,7 +263,7 @@ static void test_control_vectors(void **state)
     for (size_t a = 0; a < 2; a++) {
         for (size_t i = 0; i < n; i++)
             v[a][i] = 1e6F * (float)(1 + (i * (7 + 4 * a)) % 13) * (i % 3 == a ? -1.0F : 1.0F);
-        adapters[a] = open_control(engine, last, v[a], n);
+        adapters[a] = open_direction(engine, last, v[a], n);
         cera_adapter_use use = { .adapter = adapters[a], .scale = 1 };
         assert_int_equal(cera_session_set_adapters(session, &use, 1, NULL), CERA_OK);
         assert_int_equal(
