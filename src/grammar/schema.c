@@ -684,6 +684,7 @@ static cera_status put_parts(cr_compiler *c, const cr_parts *parts, cr_text *t, 
 /* What is known of a rule: the parts it is for. */
 typedef struct known {
     cr_parts *parts;
+    uint64_t sum; /* of the parts */
     uint32_t rule;
     bool is_none, is_plain;
 } known;
@@ -704,6 +705,18 @@ static bool are_same(const cr_parts *a, const cr_parts *b)
     return true;
 }
 
+/* Alike for parts that are the same. */
+static uint64_t sum_of(const cr_parts *parts)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < parts->n; i++) {
+        const cr_part *part = &parts->part[i];
+        const uint64_t key[] = { (uintptr_t)part->schema, part->any_done, part->one_done };
+        sum += cr_hash(key, sizeof key);
+    }
+    return sum;
+}
+
 static known *get_known(const cr_compiler *c, size_t i)
 {
     return (known *)(void *)c->known.data + i;
@@ -717,9 +730,10 @@ cera_status cr_schema_rule(cr_compiler *c, cr_parts *parts, uint32_t *rule)
     if (none)
         return CERA_OK;
     size_t n = c->known.size / sizeof(known);
+    const uint64_t sum = sum_of(parts);
     for (size_t i = 0; i < n; i++) {
         const known *k = get_known(c, i);
-        if (k->is_plain == (c->plain != NULL) && are_same(k->parts, parts)) {
+        if (k->sum == sum && k->is_plain == (c->plain != NULL) && are_same(k->parts, parts)) {
             *rule = k->is_none ? 0 : k->rule;
             return CERA_OK;
         }
@@ -732,6 +746,7 @@ cera_status cr_schema_rule(cr_compiler *c, cr_parts *parts, uint32_t *rule)
         return cr_schema_fail(c, first, CERA_E_LIMIT, "expected at most %d schemas, found more",
                               MAX_RULES);
     known entry = { .parts = cr_arena_alloc(&c->arena, sizeof *parts),
+                    .sum = sum,
                     .rule = ++c->n_names,
                     .is_plain = c->plain != NULL };
     if (!entry.parts || !cr_buf_append(&c->known, &entry, sizeof entry))
