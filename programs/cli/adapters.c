@@ -60,7 +60,7 @@ static int open_adapter(cera_engine *engine, const char *path, bool is_vector, c
     bytes_printf(&what, "cannot open the adapter %s", path);
     int code = EXIT_OK;
     if (cera_adapter_open(engine, &source, out, &err) != CERA_OK) {
-        code = report_failure(WHILE_OPENING, what.data, &err);
+        code = report_error(exit_code_of(err.status, WHILE_OPENING), what.data, err.message, NULL);
     } else {
         cera_adapter_info info;
         cera_adapter_get_info(*out, &info);
@@ -120,7 +120,8 @@ int session_open(const cli_args *args, cera_engine *engine, const cera_session_o
     size_t n = 0;
     int code = read_uses(args, engine, uses, &n);
     if (code == EXIT_OK && cera_session_set_adapters(session, uses, n, &err) != CERA_OK)
-        code = report_failure(WHILE_OPENING, "cannot use the adapters", &err);
+        code = report_error(exit_code_of(err.status, WHILE_OPENING), "cannot use the adapters",
+                            err.message, NULL);
     for (size_t i = 0; i < n; i++)
         cera_adapter_close(uses[i].adapter);
     free(uses);
