@@ -79,6 +79,19 @@ static int constrain_calls(chat *c, const json_t *tools, const char *choice)
                         "cannot constrain the tool calls", err.message, NULL);
 }
 
+static int check_tools(const json_t *tools)
+{
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const char *name;
+        if (tool_function(json_array_get(tools, i), &name) == NULL) {
+            char why[64];
+            snprintf(why, sizeof(why), "expected a name in each, found none in %zu", i);
+            return report_error(EXIT_USAGE, "--tools is no list of tools", why, NULL);
+        }
+    }
+    return EXIT_OK;
+}
+
 static int open_tools(chat *c)
 {
     const char *choice = c->args->option[OPT_TOOL_CHOICE].text;
@@ -93,11 +106,11 @@ static int open_tools(chat *c)
         return report_error(EXIT_USAGE, "--tools is no list in JSON",
                             tools == NULL ? error.text : "it is something else", NULL);
     }
-    int code = EXIT_OK;
-    if (choice != NULL && strcmp(choice, "none") == 0) {
+    int code = check_tools(tools);
+    if (code == EXIT_OK && choice != NULL && strcmp(choice, "none") == 0) {
         free(c->tools);
         c->tools = NULL;
-    } else {
+    } else if (code == EXIT_OK) {
         c->format = find_format(c);
         code = c->format == NULL ? EXIT_RUNTIME
                                  : constrain_calls(c, tools, choice != NULL ? choice : "auto");

@@ -213,8 +213,8 @@ static int read_file(const char *path, bytes *out)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         bytes what = { 0 };
-        bytes_printf(&what, "cannot open the prompt file %s", path);
-        report_error(EXIT_RUNTIME, what.data, strerror(errno), "check the path behind -f");
+        bytes_printf(&what, "cannot open %s", path);
+        report_error(EXIT_RUNTIME, what.data, strerror(errno), "check the path");
         bytes_done(&what);
         return EXIT_RUNTIME;
     }

@@ -252,7 +252,8 @@ class ToolTest(unittest.TestCase):
             (2, ["--tool-choice", "required", "--tool-format", "hermes"], "[{}]", "a name in each"),
             (2, ["--tool-choice", "required", "--tool-format", "hermes", "--grammar", 'root ::= "x"'],
              TOOLS, "two constraints"),
-            (2, [], "{}", "no list"), (2, [], "[", "no list"),
+            (2, [], "{}", "no list"), (2, [], "[", "no list"), (2, [], "[1]", "a name in each"),
+            (1, [], "@/no/file", "cannot open /no/file\n"),
             (2, ["--logprobs", "1", "--format", "json"], TOOLS, "--logprobs"),
             (2, ["--token-ids", "1"], TOOLS, "--token-ids"))
         for code, args, tools, text in cases:
