@@ -1170,6 +1170,36 @@ static void test_scalar_recurrent(void **unused)
     }
 }
 
+/* Every upper half of a float, with lower halves about the ties of half precision. A NaN stays one. */
+static void check_store_cache(cr_tier tier, const cr_kernels *scalar, const cr_kernels *kernels)
+{
+    enum { N_LOW = 7, N = 1 + 3 * N_LOW };
+    static const uint32_t low[N_LOW] = { 0, 1, 0xfff, 0x1000, 0x1001, 0x8000, 0xffff };
+    for (uint32_t high = 0; high < 0x10000; high++) {
+        float x[N] = { 1.0f };
+        uint16_t want[N], got[N + 1] = { [N] = 0x1234 };
+        for (int i = 1; i < N; i++) {
+            const uint32_t bits = high << 16 ^ low[i % N_LOW] ^ ((uint32_t)i / N_LOW) << 13;
+            memcpy(&x[i], &bits, sizeof bits);
+        }
+        scalar->store_cache[CR_TYPE_F16](want, x, N);
+        kernels->store_cache[CR_TYPE_F16](got, x, N);
+        for (int i = 0; i < N; i++)
+            if (got[i] != want[i] && !isnan(x[i]))
+                fail_msg("%s: %a becomes %04x, not %04x", cr_tier_name(tier), (double)x[i], got[i],
+                         want[i]);
+            else if (isnan(x[i]))
+                assert_true((got[i] & 0x7fff) > 0x7c00);
+        assert_int_equal(got[N], 0x1234);
+    }
+}
+
+static void test_store_cache(void **unused)
+{
+    (void)unused;
+    for_each_tier(check_store_cache);
+}
+
 int main(void)
 {
     const char *given = getenv("CERA_TEST_SEED"), *only = getenv("CERA_TEST_ONLY");
@@ -1190,6 +1220,7 @@ int main(void)
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_tiles),
         cmocka_unit_test(test_recurrent),
+        cmocka_unit_test(test_store_cache),
         cmocka_unit_test(test_peak),
         cmocka_unit_test(test_scalar_matvec),
         cmocka_unit_test(test_scalar_quantize),

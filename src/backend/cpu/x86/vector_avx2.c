@@ -140,6 +140,16 @@ void cr_add_scaled__avx2(float *y, const float *x, float scale, size_t n)
     }
 }
 
+void cr_store_cache_f16__avx2(void *dst, const float *src, size_t n)
+{
+    uint16_t *to = dst;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(void *)(to + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT));
+    cr_store_cache_f16__scalar(to + i, src + i, n - i);
+}
+
 float cr_largest__avx2(const float *s, size_t n)
 {
     __m256 most = _mm256_set1_ps(s[0]);
