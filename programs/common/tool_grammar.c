@@ -82,7 +82,8 @@ typedef struct writer {
     bytes text;
     cera_error *err;
     size_t n_rules;
-    json_t *known; /* the number of each schema's rules, by their text */
+    json_t *known;  /* the number of each schema's rules, by their text */
+    json_t *shared; /* the names of rules that schemas have in common */
 } writer;
 
 static cera_status fail(cera_error *err, cera_status status, const char *format, ...)
@@ -133,16 +134,19 @@ static bool is_own(const char *name, size_t n)
 }
 
 /* A grammar's rules with a prefix before each name of its own, so that several fit into one text;
- * the others if they are wanted. */
-static void append_renamed(bytes *out, const char *text, const char *prefix, bool wants_others)
+ * the others, which mean the same everywhere, if they are not among the shared ones yet. */
+static void append_renamed(bytes *out, const char *text, const char *prefix, json_t *shared)
 {
     bool at_line = true, is_left_out = false;
     while (*text != '\0') {
         size_t n = 0;
         while (is_rule_char(text[n]))
             n++;
-        if (at_line)
-            is_left_out = !wants_others && !is_own(text, n);
+        if (at_line) {
+            is_left_out = !is_own(text, n) && json_object_getn(shared, text, n) != NULL;
+            if (!is_own(text, n))
+                json_object_setn_new(shared, text, n, json_true());
+        }
         if (n > 0 && is_own(text, n))
             bytes_text(out, prefix);
         if (n == 0)
@@ -181,7 +185,7 @@ static cera_status add_schema(writer *w, const json_t *schema, const char *tool,
     if (known == NULL)
         json_object_set_new(w->known, copy.data, json_integer((json_int_t)number));
     if (known == NULL)
-        append_renamed(&w->text, copy.data, prefix, number == 0);
+        append_renamed(&w->text, copy.data, prefix, w->shared);
     bytes_text(&w->text, "\n");
     bytes_done(&copy);
     cera_grammar_free(grammar);
@@ -469,6 +473,7 @@ cera_status tool_grammar_open(const json_t *tools, const char *only, const char 
     for (size_t i = 0; i < FREE_TEXT_MARKS; i++)
         w.marks[i] = cera_chat_format_mark(format, i);
     w.known = json_object();
+    w.shared = json_object();
     cera_status status = write_grammar(&w, tools, only, choice);
     cera_host host; /* without a log: that not all rules are used is our business */
     cera_host_init(&host);
@@ -479,5 +484,6 @@ cera_status tool_grammar_open(const json_t *tools, const char *only, const char 
         status = cera_grammar_from_gbnf(w.text.data, w.text.size, vocab, &options, out, err);
     bytes_done(&w.text);
     json_decref(w.known);
+    json_decref(w.shared);
     return status;
 }
