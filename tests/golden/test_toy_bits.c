@@ -269,12 +269,13 @@ static void test_same_types(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_llama_float),   cmocka_unit_test(test_same_llama_mixed),
-        cmocka_unit_test(test_same_llama_tied),    cmocka_unit_test(test_same_olmo2),
-        cmocka_unit_test(test_same_exaone4), cmocka_unit_test(test_same_gemma),         cmocka_unit_test(test_same_lfm2_float),
-        cmocka_unit_test(test_same_lfm2_taps),     cmocka_unit_test(test_same_lfm2_mixed),
-        cmocka_unit_test(test_same_experts),       cmocka_unit_test(test_same_mamba2),
-        cmocka_unit_test(test_same_granitehybrid), cmocka_unit_test(test_same_types),
+        cmocka_unit_test(test_same_llama_float), cmocka_unit_test(test_same_llama_mixed),
+        cmocka_unit_test(test_same_llama_tied),  cmocka_unit_test(test_same_olmo2),
+        cmocka_unit_test(test_same_exaone4),     cmocka_unit_test(test_same_gemma),
+        cmocka_unit_test(test_same_lfm2_float),  cmocka_unit_test(test_same_lfm2_taps),
+        cmocka_unit_test(test_same_lfm2_mixed),  cmocka_unit_test(test_same_experts),
+        cmocka_unit_test(test_same_mamba2),      cmocka_unit_test(test_same_granitehybrid),
+        cmocka_unit_test(test_same_types),
     };
     return cmocka_run_group_tests_name("golden/toy_bits", tests, load, unload);
 }
