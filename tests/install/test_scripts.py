@@ -21,8 +21,8 @@ printf '%s\n' "$@"
 
 LOG = """Start testing
 ----------------------------------------------------------
-1/4 Testing: unit/test_a
-1/4 Test: unit/test_a
+1/6 Testing: unit/test_a
+1/6 Test: unit/test_a
 Command: "test_a"
 Output:
 ----------------------------------------------------------
@@ -46,8 +46,8 @@ Test Failed.
 "unit/test_a" end time: Jan 01 00:00 UTC
 ----------------------------------------------------------
 
-2/4 Testing: unit/test_dies
-2/4 Test: unit/test_dies
+2/6 Testing: unit/test_dies
+2/6 Test: unit/test_dies
 [==========] Running 2 test(s).
 [ RUN      ] one
 [       OK ] one
@@ -57,8 +57,8 @@ Test time =   0.00 sec
 Test Failed.
 "unit/test_dies" end time: Jan 01 00:00 UTC
 
-3/4 Testing: cli/test_b
-3/4 Test: cli/test_b
+3/6 Testing: cli/test_b
+3/6 Test: cli/test_b
 test_x (test_b.B.test_x) ... noise
 ok
 test_y (test_b.B.test_y) ... skipped 'not today'
@@ -73,12 +73,30 @@ Test time =   0.00 sec
 Test Passed.
 "cli/test_b" end time: Jan 01 00:00 UTC
 
-4/4 Testing: layers
-4/4 Test: layers
+4/6 Testing: layers
+4/6 Test: layers
 Test time =   0.00 sec
 ----------------------------------------------------------
 Test Passed.
 "layers" end time: Jan 01 00:00 UTC
+
+5/6 Testing: examples/generate
+5/6 Test: examples/generate
+, there was a little owl
+Test time =   0.00 sec
+----------------------------------------------------------
+Test Pass Reason:
+Required regular expression found. Regex=[owl]
+"examples/generate" end time: Jan 01 00:00 UTC
+
+6/6 Testing: examples/batch
+6/6 Test: examples/batch
+nothing
+Test time =   0.00 sec
+----------------------------------------------------------
+Test Fail Reason:
+Required regular expression not found. Regex=[owl]
+"examples/batch" end time: Jan 01 00:00 UTC
 """
 
 
@@ -172,10 +190,11 @@ class Scripts(unittest.TestCase):
         self.assertEqual(lines, [
             "failed: unit/test_a: two",
             "failed: unit/test_dies: died, ran out of time or gave a non-zero exit status",
+            "failed: examples/batch: died, ran out of time or gave a non-zero exit status",
             "skipped: unit/test_a/three: no model",
             "skipped: cli/test_b/test_y: not today",
             "2 skipped",
-            "6 passed, 2 failed"])
+            "7 passed, 3 failed"])
 
     def test_count_nothing(self):
         self.assertEqual(self.count("", "0"), (1, ["0 passed, 0 failed"]))

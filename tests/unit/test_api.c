@@ -228,7 +228,8 @@ static size_t resident_bytes(const char *name)
     size_t total = 0, kib;
     bool within = false;
     while (fgets(line, sizeof line, maps)) {
-        if (strchr(line, '/'))
+        unsigned long begin, end;
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
             within = strstr(line, name) != NULL;
         else if (within && sscanf(line, "Rss: %zu kB", &kib) == 1)
             total += kib * 1024;
