@@ -245,6 +245,8 @@ void cr_cpu_features(char *out, size_t room)
     for (int f = 0; f < N_FEATURES; f++)
         if (has(&w, (enum feature)f))
             size = add_word(out, size, room, features[f].name);
+#else
+    (void)room;
 #endif
     out[size] = '\0';
 }
