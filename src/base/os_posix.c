@@ -200,6 +200,9 @@ static int sync_disk_of(const char *path)
     int error = syncfs(descriptor) == 0 ? 0 : errno;
     close(descriptor);
     return error;
+#elif defined(__wasi__)
+    (void)path;
+    return EACCES;
 #else
     (void)path;
     sync();
