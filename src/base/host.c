@@ -77,7 +77,7 @@ void *cr_alloc(cr_host *host, cr_mem purpose, size_t size)
     assert(purpose < CR_MEM_COUNT);
     void *ptr = host->allocator.alloc(host->allocator.ctx, real_size(size), MEM_ALIGN);
     if (ptr != NULL)
-        atomic_fetch_add_explicit(&host->live[purpose], size, memory_order_relaxed);
+        atomic_fetch_add_explicit(&host->live[purpose], real_size(size), memory_order_relaxed);
     return ptr;
 }
 
@@ -98,7 +98,8 @@ void *cr_resize(cr_host *host, cr_mem purpose, void *ptr, size_t old_size, size_
                                          real_size(size), MEM_ALIGN);
     /* Unsigned arithmetic: when the piece shrinks, the sum wraps round to the smaller one. */
     if (moved != NULL)
-        atomic_fetch_add_explicit(&host->live[purpose], size - old_size, memory_order_relaxed);
+        atomic_fetch_add_explicit(&host->live[purpose], real_size(size) - real_size(old_size),
+                                  memory_order_relaxed);
     return moved;
 }
 
@@ -107,7 +108,7 @@ void cr_free(cr_host *host, cr_mem purpose, void *ptr, size_t size)
     assert(purpose < CR_MEM_COUNT);
     if (ptr == NULL)
         return;
-    atomic_fetch_sub_explicit(&host->live[purpose], size, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&host->live[purpose], real_size(size), memory_order_relaxed);
     host->allocator.release(host->allocator.ctx, ptr, real_size(size));
 }
 
