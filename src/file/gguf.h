@@ -62,6 +62,12 @@ const cr_tensor *cr_gguf_find_tensor(const cr_gguf *file, const char *name);
 /* "Q4_0", or "type 99"; lives as long as the file. */
 const char *cr_gguf_type_name(const cr_tensor *tensor);
 
+/* As messages have it: "[4096, 32]". */
+typedef struct cr_shape_text {
+    char text[96];
+} cr_shape_text;
+cr_shape_text cr_gguf_show_shape(const uint64_t *shape, int n_dims);
+
 size_t cr_gguf_n_keys(const cr_gguf *file);
 cr_str cr_gguf_key(const cr_gguf *file, size_t i, cera_value *out);
 /* False when the key is absent. */

@@ -19,6 +19,7 @@
 #include "base/arith.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 enum {
     HEADER = 24,    /* bytes before the first key */
@@ -300,6 +301,16 @@ const char *cr_gguf_type_name(const cr_tensor *tensor)
     char buf[16];
     const char *name = cr_type_id_name(tensor->type_id, buf);
     return name == buf ? tensor->name.data + tensor->name.size + 1 : name;
+}
+
+cr_shape_text cr_gguf_show_shape(const uint64_t *shape, int n_dims)
+{
+    cr_shape_text out;
+    int n = 0, room = (int)sizeof out.text;
+    for (int i = 0; i < n_dims && n < room; i++)
+        n += snprintf(out.text + n, (size_t)(room - n), "%s%llu%s", i == 0 ? "[" : ", ",
+                      (unsigned long long)shape[i], i + 1 == n_dims ? "]" : "");
+    return out;
 }
 
 /* Turns the offset in the file into a place, and checks that the tensor is all there. */

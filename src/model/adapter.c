@@ -73,20 +73,6 @@ static cera_status list_targets(fitter *f)
 
 /* ---- shapes ------------------------------------------------------------------------------ */
 
-typedef struct shape_text {
-    char text[96];
-} shape_text;
-
-static shape_text show_shape(const uint64_t shape[4], int n_dims)
-{
-    shape_text out;
-    int n = snprintf(out.text, sizeof out.text, "[%llu", (unsigned long long)shape[0]);
-    for (int i = 1; i < n_dims && n < (int)sizeof out.text; i++)
-        n += snprintf(out.text + n, sizeof out.text - (size_t)n, ", %llu",
-                      (unsigned long long)shape[i]);
-    return out;
-}
-
 static cera_status want_shape(const fitter *f, const cr_tensor *tensor, const uint64_t want[4])
 {
     bool equal = true;
@@ -97,9 +83,9 @@ static cera_status want_shape(const fitter *f, const cr_tensor *tensor, const ui
     }
     if (equal)
         return CERA_OK;
-    return cr_fail(f->err, CERA_E_FORMAT, "%s: %s: expected %s] for this model, file has %s]",
-                   f->content->path, tensor->name.data, show_shape(want, n_dims).text,
-                   show_shape(tensor->shape, tensor->n_dims).text);
+    return cr_fail(f->err, CERA_E_FORMAT, "%s: %s: expected %s for this model, file has %s",
+                   f->content->path, tensor->name.data, cr_gguf_show_shape(want, n_dims).text,
+                   cr_gguf_show_shape(tensor->shape, tensor->n_dims).text);
 }
 
 /* The rank is what both matrices have in common; everything else follows from the model. */

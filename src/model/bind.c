@@ -85,20 +85,6 @@ static uint64_t n_stacked(const binder *b, const cr_rule *rule)
     return rule->shape == CR_STACK ? (uint64_t)b->hp->routing.n_expert : 1;
 }
 
-typedef struct shape_text {
-    char text[96];
-} shape_text;
-
-static shape_text show_shape(const uint64_t *shape, int n_dims)
-{
-    shape_text out;
-    int n = snprintf(out.text, sizeof out.text, "[%llu", (unsigned long long)shape[0]);
-    for (int i = 1; i < n_dims && n < (int)sizeof out.text; i++)
-        n += snprintf(out.text + n, sizeof out.text - (size_t)n, ", %llu",
-                      (unsigned long long)shape[i]);
-    return out;
-}
-
 static cera_status check_shape(const binder *b, const cr_rule *rule, int layer, bool is_part,
                                const cr_tensor *tensor)
 {
@@ -111,8 +97,9 @@ static cera_status check_shape(const binder *b, const cr_rule *rule, int layer, 
     if (equal)
         return CERA_OK;
     int n_dims = rule->shape == CR_STACK ? 3 : rule->dims[1] != CR_DIM_NONE ? 2 : 1;
-    return cr_fail(b->err, CERA_E_FORMAT, "%s: expected %s], file has %s]", tensor->name.data,
-                   show_shape(want, n_dims).text, show_shape(tensor->shape, tensor->n_dims).text);
+    return cr_fail(b->err, CERA_E_FORMAT, "%s: expected %s, file has %s", tensor->name.data,
+                   cr_gguf_show_shape(want, n_dims).text,
+                   cr_gguf_show_shape(tensor->shape, tensor->n_dims).text);
 }
 
 static const cr_tensor *find(const binder *b, const char *pattern, int layer, char name[128])
