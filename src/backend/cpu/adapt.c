@@ -112,7 +112,7 @@ void cr_plan_fetch(const cr_plan *plan, const cr_proj *proj, size_t first, size_
                    const cr_input *input, cr_band band)
 {
     enum { LINE = 64 };
-    int at = band.list ? band.list[band.row] : band.row;
+    int at = cr_band_input(band, 0);
     const cr_adaptation *adapt = plan->rows[cr_input_of(input, at)].adapt;
     if (!adapt)
         return;
@@ -130,7 +130,7 @@ void cr_plan_add(const cr_plan *plan, const cr_proj *proj, size_t first, size_t 
                  const cr_input *input, cr_band band, float *y, size_t y_stride)
 {
     for (int i = 0; i < band.n; i++) {
-        int at = band.list ? band.list[band.row + i] : band.row + i;
+        int at = cr_band_input(band, i);
         const cr_row *row = &plan->rows[cr_input_of(input, at)];
         if (!row->adapt)
             continue;

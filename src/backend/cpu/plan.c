@@ -168,7 +168,7 @@ void cr_plan_multiply(const cr_plan *plan, int worker, const cr_weight *w, size_
 {
     cr_act *x = band_rows(plan, worker);
     for (int i = 0; i < band.n; i++)
-        x[i] = cr_input_row(input, band.list ? band.list[band.row + i] : band.row + i);
+        x[i] = cr_input_row(input, cr_band_input(band, i));
     cr_kernels_multiply(plan->kernels, w->type, y, y_stride, w->data + first * w->row_bytes,
                         w->row_bytes, n, x, (size_t)band.n, panel_of(plan, worker));
 }

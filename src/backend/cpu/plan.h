@@ -143,6 +143,12 @@ static inline cr_band cr_band_at(int row, int n_rows)
     return (cr_band){ .row = row, .n = CR_MIN(n_rows - row, CR_BAND) };
 }
 
+/* The input that its row i is. */
+static inline int cr_band_input(cr_band band, int i)
+{
+    return band.list ? band.list[band.row + i] : band.row + i;
+}
+
 /* y[i * y_stride + r] = row first + r of w times row band.row + i of the input, r in [0, n). */
 void cr_plan_multiply(const cr_plan *plan, int worker, const cr_weight *w, size_t first, size_t n,
                       const cr_input *input, cr_band band, float *y, size_t y_stride);
