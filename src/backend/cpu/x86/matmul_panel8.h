@@ -114,25 +114,9 @@ CR_INLINE void matmul_panels(float *y, size_t y_stride, const void *w, size_t ro
                  CR_MIN(n_x - c, (size_t)GROUP), chains, type);
 }
 
-CR_INLINE void matmul(float *y, size_t y_stride, const void *w, size_t row_bytes, size_t n_rows,
-                      const cr_act *x, size_t n_x, void *scratch, const weights *type)
-{
-    size_t i = 0;
-    for (; i + PANEL < n_rows; i += PANELS * PANEL)
-        matmul_panels(y, y_stride, w, row_bytes, n_rows, i, PANELS, x, n_x, scratch, type);
-    if (i < n_rows)
-        matmul_panels(y, y_stride, w, row_bytes, n_rows, i, 1, x, n_x, scratch, type);
-}
-
 /* ---- the kernels ---- */
 
-#define MATMUL(name, tier, ...)                                                                    \
-    void cr_matmul_##name##__##tier(float *y, size_t y_stride, const void *w, size_t row_bytes,    \
-                                    size_t n_rows, const cr_act *x, size_t n_x, void *scratch)     \
-    {                                                                                              \
-        const weights type = { __VA_ARGS__ };                                                      \
-        matmul(y, y_stride, w, row_bytes, n_rows, x, n_x, scratch, &type);                         \
-    }
+#include "backend/cpu/x86/panel_matmul.h"
 
 /* All types, for one level. */
 #define MATMULS(tier)                                                                              \
