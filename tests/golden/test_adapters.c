@@ -61,16 +61,22 @@ static cera_adapter *open_source(cera_engine *engine, const cera_source *source)
     return adapter;
 }
 
+/* Ends the file: what it says has been copied. */
+static cera_adapter *open_built(cera_engine *engine, gguf_build *file)
+{
+    cera_source source = { .data = file->data, .n_data = file->size };
+    cera_adapter *out = open_source(engine, &source);
+    build_done(file);
+    return out;
+}
+
 static cera_adapter *open_gguf(cera_engine *engine, const json_t *adapter)
 {
     static toy_part parts[MAX_PARTS];
     gguf_build file;
     toy_lora_build(&file, golden_text(adapter, "arch"), (uint64_t)golden_int(adapter, "seed"),
                    (float)golden_number(adapter, "alpha"), parts, read_parts(adapter, parts));
-    cera_adapter *out =
-        open_source(engine, &(cera_source){ .data = file.data, .n_data = file.size });
-    build_done(&file); /* what it says has been copied */
-    return out;
+    return open_built(engine, &file);
 }
 
 static cera_adapter *open_control(cera_engine *engine, const json_t *adapter)
@@ -79,10 +85,7 @@ static cera_adapter *open_control(cera_engine *engine, const json_t *adapter)
     gguf_build file;
     toy_control_build(&file, (uint64_t)golden_int(adapter, "seed"), parts,
                       read_parts(adapter, parts));
-    cera_adapter *out =
-        open_source(engine, &(cera_source){ .data = file.data, .n_data = file.size });
-    build_done(&file);
-    return out;
+    return open_built(engine, &file);
 }
 
 static cera_adapter *open_peft(cera_engine *engine, const json_t *adapter)
@@ -227,10 +230,7 @@ static cera_adapter *open_direction(cera_engine *engine, int layer, const float 
     build_data(&file, 32, 0);
     build_bytes(&file, direction, n * sizeof *direction);
     build_data(&file, 32, 0);
-    cera_adapter *out =
-        open_source(engine, &(cera_source){ .data = file.data, .n_data = file.size });
-    build_done(&file);
-    return out;
+    return open_built(engine, &file);
 }
 
 static double root_mean_square(const float *x, size_t n)

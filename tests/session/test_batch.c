@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "support/toy_model.h"
+#include "support/state_model.h"
 
 #include "api/objects.h"
 
@@ -64,16 +64,6 @@ static int drop_models(void **state)
     for (int i = 0; i < N_MODELS; i++)
         build_done(&models[i]);
     return 0;
-}
-
-static cera_engine *open_model(int model, const cera_engine_options *options)
-{
-    cera_engine *engine = NULL;
-    cera_error err = { 0 };
-    cera_source source = { .data = models[model].data, .n_data = models[model].size };
-    if (cera_engine_open_source(&source, options, &engine, &err) != CERA_OK)
-        fail_msg("%s", err.message);
-    return engine;
 }
 
 static uint32_t next_random(uint64_t *random)
@@ -186,7 +176,7 @@ static void a_batch_is_its_sequences(void **state)
         cera_engine_options options;
         cera_engine_options_init(&options);
         options.n_threads = 1 + model % 2;
-        cera_engine *engine = open_model(model, &options);
+        cera_engine *engine = state_model_open(&models[model], &options);
         const cr_engine *core = engine->core;
         uint64_t random = (uint64_t)model + 1;
         for (int i = 0; i < N_SEQS; i++) {
@@ -555,7 +545,7 @@ static void play_round(uint64_t seed, uint64_t *n_steps, uint64_t *n_runs)
     options.max_batch = batches[below(&random, 4)];
     options.chunk_size = chunks[below(&random, 3)];
     options.no_reuse = below(&random, 2) == 0;
-    cera_engine *engine = open_model(model, &options);
+    cera_engine *engine = state_model_open(&models[model], &options);
     canceller storm = { .players = players, .random = random };
     for (int i = 0; i < N_THREADS; i++) {
         players[i] = (player){ .engine = engine, .random = random + (uint64_t)i * 77777 };
@@ -576,7 +566,7 @@ static void play_round(uint64_t seed, uint64_t *n_steps, uint64_t *n_runs)
     *n_runs += counts.n_runs;
 
     options = (cera_engine_options){ .size = sizeof options, .n_threads = 1, .no_reuse = true };
-    cera_engine *plain = open_model(model, &options);
+    cera_engine *plain = state_model_open(&models[model], &options);
     for (int i = 0; i < N_THREADS; i++) {
         replay(&players[i], plain, i);
         cera_session_free(players[i].session);

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "support/fault_host.h"
+#include "support/state_model.h"
 #include "support/tiny.h"
-#include "support/toy_model.h"
 
 #include "api/objects.h"
 
@@ -54,16 +54,6 @@ static int drop_models(void **state)
     for (int i = 0; i < N_MODELS; i++)
         build_done(&models[i]);
     return 0;
-}
-
-static cera_engine *open_model(int model, const cera_engine_options *options)
-{
-    cera_engine *engine = NULL;
-    cera_error err = { 0 };
-    cera_source source = { .data = models[model].data, .n_data = models[model].size };
-    if (cera_engine_open_source(&source, options, &engine, &err) != CERA_OK)
-        fail_msg("%s", err.message);
-    return engine;
 }
 
 static int below(uint64_t *random, int n)
@@ -176,15 +166,15 @@ static void play_round(uint64_t seed, int kind, totals *sum)
     options.n_threads = 1;
     options.no_reuse = below(&random, 2) == 0;
     options.cache_bytes = below(&random, 3) == 0 ? 1 << 20 : 0;
-    cera_engine *engine = open_model(model, &options);
+    cera_engine *engine = state_model_open(&models[model], &options);
     bool run_ends = below(&random, 2) == 0; /* states at the ends of runs only */
     if (run_ends && engine->core->model->graph.n_states > 0)
         engine->core->model->graph.states_at_pages = false;
     options.no_reuse = true;
-    cera_engine *plain = open_model(model, &options);
+    cera_engine *plain = state_model_open(&models[model], &options);
     options.no_reuse = below(&random, 2) == 0;
     cera_engine *draft = kind == 0   ? NULL
-                         : kind == 1 ? open_model((model + 1) % N_MODELS, &options)
+                         : kind == 1 ? state_model_open(&models[(model + 1) % N_MODELS], &options)
                                      : cera_engine_retain(engine);
     cera_session *a, *b;
     assert_int_equal(cera_session_new(engine, NULL, &a, NULL), CERA_OK);
@@ -301,7 +291,8 @@ static void wrong_clocks_change_no_answer(void **state)
         cera_engine_options_init(&options);
         options.host = &f.host;
         options.n_threads = 2;
-        cera_engine *engine = open_model(1, &options), *plain = open_model(1, NULL);
+        cera_engine *engine = state_model_open(&models[1], &options),
+                    *plain = state_model_open(&models[1], NULL);
         cera_session *a, *b;
         assert_int_equal(cera_session_new(engine, NULL, &a, NULL), CERA_OK);
         assert_int_equal(cera_session_new(plain, NULL, &b, NULL), CERA_OK);
@@ -330,7 +321,7 @@ static void wrong_clocks_change_no_answer(void **state)
 static void wrong_options_are_refused(void **state)
 {
     (void)state;
-    cera_engine *tiny = tiny_open(NULL), *toy = open_model(0, NULL);
+    cera_engine *tiny = tiny_open(NULL), *toy = state_model_open(&models[0], NULL);
     cera_session *s = tiny_new(tiny, 0);
     tiny_append(s, tiny_prompt);
     cera_generate_options options = tiny_greedy(4);

@@ -19,7 +19,6 @@
 #include "api/objects.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,16 +64,6 @@ static uint32_t next_random(void)
     return (uint32_t)(seed >> 33);
 }
 
-static void empty_folder(void)
-{
-    DIR *dir = opendir(folder);
-    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;)
-        unlinkat(dirfd(dir), e->d_name, 0);
-    if (dir)
-        closedir(dir);
-    rmdir(folder);
-}
-
 static int begin(void **state)
 {
     (void)state;
@@ -97,7 +86,7 @@ static int begin(void **state)
 static int finish(void **state)
 {
     (void)state;
-    empty_folder();
+    state_remove_folder(folder);
     build_done(&model);
     return 0;
 }
@@ -197,7 +186,7 @@ static void kill_one(bool is_small, size_t *n_files, size_t *n_found)
         *n_found += n_reused;
     }
     if (is_small || next_random() % 4 == 0)
-        empty_folder();
+        state_remove_folder(folder);
 }
 
 static void killed_engines_lose_nothing(void **state)

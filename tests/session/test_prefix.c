@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "support/fault_host.h"
+#include "support/state_model.h"
 #include "support/tiny.h"
-#include "support/toy_model.h"
 
 #include "api/objects.h"
 
@@ -69,13 +69,7 @@ static void begin(fixture *x, const char *arch, int window)
 
 static void end(fixture *x)
 {
-    cera_engine_stats stats;
-    cera_engine_get_stats(x->engine, &stats);
-    assert_int_equal(stats.page_bytes_used + stats.state_bytes_used, 0);
-    cera_engine_close(x->engine);
-    assert_null(fault_check(&x->host));
-    fault_done(&x->host);
-    build_done(&x->file);
+    state_end(x->engine, &x->host, &x->file);
 }
 
 static cera_session *new_session(const fixture *x)

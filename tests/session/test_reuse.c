@@ -13,7 +13,7 @@
  *
  * The number of a failing sequence is printed; CERA_SEED=number runs it alone. CERA_NIGHTLY runs
  * 10,000. */
-#define _GNU_SOURCE /* unlinkat */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,15 +23,13 @@
 
 #include "support/cells.h"
 #include "support/fault_host.h"
-#include "support/toy_model.h"
+#include "support/state_model.h"
 
 #include "api/objects.h"
 #include "session/save.h"
 #include "session/shift.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,12 +99,7 @@ static int drop_models(void **state)
         build_done(&models[i]);
     remove(path);
     strcat(path, "-disk");
-    DIR *dir = opendir(path);
-    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;)
-        unlinkat(dirfd(dir), e->d_name, 0);
-    if (dir)
-        closedir(dir);
-    rmdir(path);
+    state_remove_folder(path);
     return 0;
 }
 
@@ -193,16 +186,6 @@ static cera_status identify(void *ctx, cr_state_id *out, cera_error *err)
     return real.identify(real.ctx, out, err);
 }
 
-static cera_engine *open_model(const gguf_build *file, const cera_engine_options *options)
-{
-    cera_engine *engine = NULL;
-    cera_error err = { 0 };
-    cera_source source = { .data = file->data, .n_data = file->size };
-    if (cera_engine_open_source(&source, options, &engine, &err) != CERA_OK)
-        fail_msg("%s", err.message);
-    return engine;
-}
-
 static bool has_disk(uint64_t seed)
 {
 #ifdef CERA_WITH_DISK_CACHE
@@ -216,7 +199,7 @@ static bool has_disk(uint64_t seed)
 /* Opens the engine under test, with what its folder has. */
 static void open_engine(sequence *q)
 {
-    q->engine = open_model(&models[q->model], &q->options);
+    q->engine = state_model_open(&models[q->model], &q->options);
     if (q->run_ends && q->engine->core->model->graph.n_states > 0)
         q->engine->core->model->graph.states_at_pages = false;
     q->env = cr_engine_env(q->engine->core);
@@ -263,7 +246,7 @@ static void begin(sequence *q, uint64_t seed)
     plain.n_threads = 1;
     plain.kv_type = q->options.kv_type;
     plain.no_reuse = true;
-    q->plain = open_model(&models[q->model], &plain);
+    q->plain = state_model_open(&models[q->model], &plain);
     for (int i = 0; i < N_SESSIONS; i++)
         cells_init(&q->subjects[i].cells, &q->plain->core->model->graph, N_CONTEXT);
     for (int t = 0; t < N_TEXTS; t++) {

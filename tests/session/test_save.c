@@ -171,13 +171,7 @@ static void end(fixture *x)
     cera_session_free(x->saved);
     cera_session_free(x->session);
     cera_session_free(x->before);
-    cera_engine_stats stats;
-    cera_engine_get_stats(x->engine, &stats);
-    assert_int_equal(stats.page_bytes_used + stats.state_bytes_used, 0);
-    cera_engine_close(x->engine);
-    assert_null(fault_check(&x->host));
-    fault_done(&x->host);
-    build_done(&x->file);
+    state_end(x->engine, &x->host, &x->file);
 }
 
 static void refused(fixture *x, cera_status status, const char *what)

@@ -12,8 +12,6 @@
 
 #include "support/state_model.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,16 +22,6 @@ enum { N_CONTEXT = 300, N_ENGINES = 2, N_THREADS = 4, N_ACTS = 12 };
 
 static char folder[64];
 static int32_t text[N_CONTEXT]; /* all histories begin with some of it */
-
-static void empty_folder(void)
-{
-    DIR *dir = opendir(folder);
-    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;)
-        unlinkat(dirfd(dir), e->d_name, 0);
-    if (dir)
-        closedir(dir);
-    rmdir(folder);
-}
 
 /* cmocka's assertions belong to the main thread; the others tell what they saw. */
 
@@ -146,7 +134,7 @@ static void everything_at_once(void **state)
     for (int m = 0; m < STATE_N_MODELS; m++) {
         gguf_build file;
         state_model_build(state_models[m], N_CONTEXT, 0, &file);
-        empty_folder();
+        state_remove_folder(folder);
         cera_engine_options options;
         cera_engine_options_init(&options);
         options.n_threads = 2;
@@ -209,7 +197,7 @@ static void everything_at_once(void **state)
         }
         build_done(&file);
     }
-    empty_folder();
+    state_remove_folder(folder);
 }
 
 int main(void)

@@ -25,7 +25,7 @@ void cells_drop(cells *c, int n_keep, int n_drop);
 /* Writes all of them into a session that has come to position c->n at least, and shares no page. */
 void cells_write(const cells *c, const cr_session *s);
 
-/* The largest difference of two sessions' logits, [n]. */
+/* The largest difference of two rows of floats, [n]. */
 double cells_distance(const float *a, const float *b, int n);
 
 #endif

@@ -1,8 +1,12 @@
+#define _GNU_SOURCE /* unlinkat */
 #include "support/state_model.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -35,6 +39,27 @@ cera_engine *state_model_open(const gguf_build *file, const cera_engine_options 
     if (cera_engine_open_source(&source, options, &engine, &err) != CERA_OK)
         fail_msg("%s", err.message);
     return engine;
+}
+
+void state_end(cera_engine *engine, fault_host *host, gguf_build *file)
+{
+    cera_engine_stats stats;
+    cera_engine_get_stats(engine, &stats);
+    assert_int_equal(stats.page_bytes_used + stats.state_bytes_used, 0);
+    cera_engine_close(engine);
+    assert_null(fault_check(host));
+    fault_done(host);
+    build_done(file);
+}
+
+void state_remove_folder(const char *path)
+{
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;)
+        unlinkat(dirfd(dir), e->d_name, 0);
+    if (dir)
+        closedir(dir);
+    rmdir(path);
 }
 
 void state_ids(uint32_t seed, int32_t *ids, size_t n)

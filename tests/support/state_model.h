@@ -4,6 +4,7 @@
 #ifndef STATE_MODEL_H
 #define STATE_MODEL_H
 
+#include "support/fault_host.h"
 #include "support/toy_model.h"
 
 #include "cera.h"
@@ -15,6 +16,11 @@ extern const char *const state_models[STATE_N_MODELS];
 void state_model_build(const char *arch, int n_context, uint64_t seed, gguf_build *out);
 /* A failure of the test when it cannot be opened; options may be NULL. */
 cera_engine *state_model_open(const gguf_build *file, const cera_engine_options *options);
+/* Of an engine whose sessions are gone: nothing is in use, and the host gave and took alike. Closes
+ * it and ends the host and the model. */
+void state_end(cera_engine *engine, fault_host *host, gguf_build *file);
+/* With the files in it, if it is there. */
+void state_remove_folder(const char *path);
 /* The same n pseudo-random ids for the same seed. */
 void state_ids(uint32_t seed, int32_t *ids, size_t n);
 /* n greedy tokens, end tokens never chosen. */

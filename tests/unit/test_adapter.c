@@ -9,7 +9,9 @@
 
 #include <cmocka.h>
 
+#include "support/cells.h"
 #include "support/fault_host.h"
+#include "support/state_model.h"
 #include "support/toy_adapter.h"
 
 #include "base/compiler.h"
@@ -50,16 +52,6 @@ static void build_model(gguf_build *out)
         ids[i] = (i * 131 + 17) % TOY_N_VOCAB;
 }
 
-static cera_engine *open_engine(const gguf_build *file, const cera_engine_options *options)
-{
-    cera_engine *engine = NULL;
-    cera_error err = { 0 };
-    cera_source source = { .data = file->data, .n_data = file->size };
-    if (cera_engine_open_source(&source, options, &engine, &err) != CERA_OK)
-        fail_msg("%s", err.message);
-    return engine;
-}
-
 static cera_engine_options options_with(int n_threads, int chunk_size, const char *cache_dir)
 {
     cera_engine_options options;
@@ -68,6 +60,19 @@ static cera_engine_options options_with(int n_threads, int chunk_size, const cha
     options.chunk_size = chunk_size;
     options.cache_dir = cache_dir;
     return options;
+}
+
+static cera_engine *start(gguf_build *file, int n_threads, int chunk_size, const char *cache_dir)
+{
+    cera_engine_options options = options_with(n_threads, chunk_size, cache_dir);
+    build_model(file);
+    return state_model_open(file, &options);
+}
+
+static void stop(cera_engine *engine, gguf_build *file)
+{
+    cera_engine_close(engine);
+    build_done(file);
 }
 
 static cera_status open_bytes(cera_engine *engine, const gguf_build *file, cera_adapter **out,
@@ -122,7 +127,7 @@ static row cold(const gguf_build *file, uint64_t seed, float alpha, float scale,
 {
     cera_engine_options options = options_with(1, 16, NULL);
     options.no_reuse = true;
-    cera_engine *engine = open_engine(file, &options);
+    cera_engine *engine = state_model_open(file, &options);
     cera_adapter *adapter = scale != 0 ? open_lora(engine, seed, alpha) : NULL;
     cera_session *s = new_session(engine, adapter, scale);
     append(s, 0, n);
@@ -138,20 +143,10 @@ static void assert_same(row a, row b)
     assert_memory_equal(a.logits, b.logits, sizeof a.logits);
 }
 
-static double largest_difference(const float *a, const float *b, int n)
-{
-    double most = 0;
-    for (int i = 0; i < n; i++) { /* fmax crashes gcc 12 for ARM here */
-        double off = fabs((double)a[i] - (double)b[i]);
-        most = off > most ? off : most;
-    }
-    return most;
-}
-
 static void assert_other(row a, row b)
 {
     /* rounding is a thousand times less */
-    assert_true(largest_difference(a.logits, b.logits, TOY_N_VOCAB) > 1e-3);
+    assert_true(cells_distance(a.logits, b.logits, TOY_N_VOCAB) > 1e-3);
 }
 
 /* ---- scales ------------------------------------------------------------------------------ */
@@ -170,7 +165,7 @@ static void test_scales(void **state)
     assert_same(twelve, cold(&file, 1, 48, 0.25f, 20));
 
     cera_engine_options options = options_with(2, 7, NULL);
-    cera_engine *engine = open_engine(&file, &options);
+    cera_engine *engine = state_model_open(&file, &options);
     cera_adapter *adapter = open_lora(engine, 1, 12);
     cera_session *s = new_session(engine, NULL, 0);
     cera_adapter_use zero = { .adapter = adapter, .scale = 0 };
@@ -184,8 +179,7 @@ static void test_scales(void **state)
     assert_same(twelve, logits_of(s)); /* whatever threads and chunks there are */
     cera_session_free(s);
     cera_adapter_close(adapter);
-    cera_engine_close(engine);
-    build_done(&file);
+    stop(engine, &file);
 }
 
 /* Twice the same adapter is twice its update; the order of a list is one of its properties. */
@@ -193,9 +187,7 @@ static void test_lists(void **state)
 {
     (void)state;
     gguf_build file;
-    build_model(&file);
-    cera_engine_options options = options_with(1, 64, NULL);
-    cera_engine *engine = open_engine(&file, &options);
+    cera_engine *engine = start(&file, 1, 64, NULL);
     cera_adapter *a = open_lora(engine, 1, 8), *b = open_lora(engine, 2, 8);
     cera_adapter_use lists[3][2] = { { { a, 1, 0, 0 }, { b, -0.5f, 0, 0 } },
                                      { { a, 0.5f, 0, 0 }, { a, 0.5f, 0, 0 } },
@@ -214,8 +206,7 @@ static void test_lists(void **state)
         assert_true(fabsf(rows[1].logits[i] - alone.logits[i]) < 1e-3f);
     cera_adapter_close(a);
     cera_adapter_close(b);
-    cera_engine_close(engine);
-    build_done(&file);
+    stop(engine, &file);
 }
 
 /* ---- sessions ---------------------------------------------------------------------------- */
@@ -225,9 +216,7 @@ static void test_swap(void **state)
 {
     (void)state;
     gguf_build file;
-    build_model(&file);
-    cera_engine_options options = options_with(1, 16, NULL);
-    cera_engine *engine = open_engine(&file, &options);
+    cera_engine *engine = start(&file, 1, 16, NULL);
     cera_adapter *a = open_lora(engine, 1, 8), *b = open_lora(engine, 2, 8);
     row cold_a = cold(&file, 1, 8, 1, 21), cold_b = cold(&file, 2, 8, 1, 21);
     cera_session *s = new_session(engine, a, 1);
@@ -269,8 +258,7 @@ static void test_swap(void **state)
     cera_session_free(s);
     cera_adapter_close(a);
     cera_adapter_close(b);
-    cera_engine_close(engine);
-    build_done(&file);
+    stop(engine, &file);
 }
 
 static uint64_t n_reused(cera_engine *engine)
@@ -285,9 +273,7 @@ static void test_prefix(void **state)
 {
     (void)state;
     gguf_build file;
-    build_model(&file);
-    cera_engine_options options = options_with(1, 64, NULL);
-    cera_engine *engine = open_engine(&file, &options);
+    cera_engine *engine = start(&file, 1, 64, NULL);
     cera_adapter *list[] = { open_lora(engine, 1, 8), open_lora(engine, 2, 8), NULL,
                              open_lora(engine, 1, 8) };
     const float scales[] = { 1, 1, 0, 0.5f };
@@ -311,15 +297,7 @@ static void test_prefix(void **state)
     cera_session_free(s);
     for (int i = 0; i < 4; i++)
         cera_adapter_close(list[i]);
-    cera_engine_close(engine);
-    build_done(&file);
-}
-
-static void remove_all(const char *folder)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    assert_int_equal(system(command), 0);
+    stop(engine, &file);
 }
 
 /* The disk tier and saved sessions: found and taken by the same list only. */
@@ -336,7 +314,7 @@ static void test_files(void **state)
     row with = cold(&file, 1, 8, 1, N_IDS), without = cold(&file, 0, 0, 0, N_IDS);
     for (int i = 0; i < 3; i++) {
         cera_engine_options options = options_with(1, 64, folder);
-        cera_engine *engine = open_engine(&file, &options);
+        cera_engine *engine = state_model_open(&file, &options);
         cera_adapter *a = open_lora(engine, 1, 8);
         cera_session *s = new_session(engine, a, scales[i]);
         append(s, 0, N_IDS);
@@ -361,7 +339,7 @@ static void test_files(void **state)
         cera_adapter_close(a);
         cera_engine_close(engine);
     }
-    remove_all(folder);
+    state_remove_folder(folder);
     build_done(&file);
 }
 
@@ -370,9 +348,7 @@ static void test_embed(void **state)
 {
     (void)state;
     gguf_build file;
-    build_model(&file);
-    cera_engine_options options = options_with(1, 64, NULL);
-    cera_engine *engine = open_engine(&file, &options);
+    cera_engine *engine = start(&file, 1, 64, NULL);
     cera_adapter *a = open_lora(engine, 1, 8);
     cera_session *s = new_session(engine, a, 1);
     float plain[EMBD], adapted[EMBD], again[EMBD];
@@ -381,14 +357,13 @@ static void test_embed(void **state)
     append(s, 20, 40);
     assert_int_equal(cera_session_embed(s, ids, 9, CERA_POOLING_MEAN, again, NULL), CERA_OK);
     assert_memory_equal(adapted, again, sizeof adapted);
-    assert_true(largest_difference(plain, adapted, EMBD) > 0.02);
+    assert_true(cells_distance(plain, adapted, EMBD) > 0.02);
     assert_int_equal(cera_session_set_adapters(s, NULL, 0, NULL), CERA_OK);
     assert_int_equal(cera_session_embed(s, ids, 9, CERA_POOLING_MEAN, again, NULL), CERA_OK);
     assert_memory_equal(plain, again, sizeof plain);
     cera_session_free(s);
     cera_adapter_close(a);
-    cera_engine_close(engine);
-    build_done(&file);
+    stop(engine, &file);
 }
 
 /* ---- many in one step -------------------------------------------------------------------- */
@@ -424,7 +399,7 @@ static void test_batch(void **state)
     build_model(&file);
     cera_engine_options options = options_with(2, 16, NULL);
     options.no_reuse = true;
-    cera_engine *engine = open_engine(&file, &options);
+    cera_engine *engine = state_model_open(&file, &options);
     cera_adapter *a = open_lora(engine, 1, 8), *b = open_lora(engine, 2, 8);
     static job jobs[N_THREADS], alone[N_THREADS];
     const float scales[N_THREADS] = { 1, 1, 0, 0.5f, -1, 0 };
@@ -442,8 +417,7 @@ static void test_batch(void **state)
     assert_other(alone[0].rows[N_STEPS - 1], alone[1].rows[N_STEPS - 1]);
     cera_adapter_close(a);
     cera_adapter_close(b);
-    cera_engine_close(engine);
-    build_done(&file);
+    stop(engine, &file);
 }
 
 /* ---- what is refused --------------------------------------------------------------------- */
@@ -525,9 +499,7 @@ static void test_refusals(void **state)
           { "direction.1", "F32" } },
     };
     gguf_build file;
-    build_model(&file);
-    cera_engine_options options = options_with(1, 64, NULL);
-    cera_engine *engine = open_engine(&file, &options);
+    cera_engine *engine = start(&file, 1, 64, NULL);
     cera_adapter *a = open_lora(engine, 1, 8);
     cera_session *s = new_session(engine, a, 1);
     append(s, 0, 20);
@@ -551,7 +523,8 @@ static void test_refusals(void **state)
         build_done(&bad);
     }
     /* Lists. */
-    cera_engine *second = open_engine(&file, &options);
+    cera_engine_options options = options_with(1, 64, NULL);
+    cera_engine *second = state_model_open(&file, &options);
     cera_adapter *foreign = open_lora(second, 1, 8);
     cera_adapter_use uses[65] = { { foreign, 1, 0, 0 } };
     assert_int_equal(cera_session_set_adapters(s, uses, 1, NULL), CERA_E_ARG);
@@ -575,8 +548,7 @@ static void test_refusals(void **state)
     cera_adapter_close(foreign);
     cera_engine_close(second);
     cera_adapter_close(a);
-    cera_engine_close(engine);
-    build_done(&file);
+    stop(engine, &file);
 }
 
 /* Every length of a file, and every bit of its header, opens or says why not. */
@@ -588,7 +560,7 @@ static void test_hostile(void **state)
     toy_lora_build(&good, "llama", 1, 8, parts, N_PARTS);
     size_t header = build_find(&good, "", BUILD_DATA);
     cera_engine_options options = options_with(1, 64, NULL);
-    cera_engine *engine = open_engine(&file, &options);
+    cera_engine *engine = state_model_open(&file, &options);
     int n_opened = 0;
     for (size_t i = 0; i < header + 8 * header; i++) {
         bool cuts = i < header;
@@ -636,7 +608,7 @@ static void test_memory(void **state)
         fault_init(&f);
         cera_engine_options options = options_with(1, 16, NULL);
         options.host = &f.host;
-        cera_engine *engine = open_engine(&file, &options);
+        cera_engine *engine = state_model_open(&file, &options);
         cera_adapter *first = open_lora(engine, 1, 8), *second = NULL;
         cera_session *s = new_session(engine, first, 1);
         append(s, 0, 19);
