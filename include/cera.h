@@ -506,9 +506,10 @@ typedef struct cera_chat_parser_options {
     const char *format;
     const cera_template *tmpl; /* used by cera_chat_parser_new only; NULL: none */
     const char *arch;          /* as in cera_engine_info; NULL: not known */
-    /* The tools, as in cera_render_options; NULL: not known. They tell which arguments are text
-     * where only a schema can (tags), and a reply that calls one of them without markers is a call
-     * from its name on; otherwise such a reply is one when all of it is calls, at its end. */
+    /* The tools, as in cera_render_options, each of another name; NULL: not known. They tell which
+     * arguments are text where only a schema can (tags), and a reply that calls one of them without
+     * markers is a call from its name on; otherwise such a reply is one when all of it is calls, at
+     * its end. */
     const char *tools;
     /* The end of the rendered prompt, n_prompt bytes: when it opens reasoning, the reply begins in
      * it. NULL: nothing. */

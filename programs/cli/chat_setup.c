@@ -22,27 +22,28 @@ static int read_json(const cli_args *args, option_id id, char **out)
     return code;
 }
 
-/* The format of the calls, as the parser finds it. */
-static const char *find_format(const chat *c)
+/* The format of the calls, as the parser finds it, which reads the tools as well. */
+static int find_format(chat *c)
 {
-    const char *given = c->args->option[OPT_TOOL_FORMAT].text;
     const cera_chat_sink sink = { 0 };
     cera_engine_info info;
     cera_engine_get_info(c->engine, &info);
     cera_chat_parser_options options;
     cera_chat_parser_options_init(&options);
-    options.format = given;
+    options.format = c->args->option[OPT_TOOL_FORMAT].text;
     options.tmpl = c->tmpl;
     options.arch = info.arch;
+    options.tools = c->tools;
     cera_chat_parser *parser = NULL;
     cera_error err;
-    if (cera_chat_parser_new(&options, &sink, &parser, &err) != CERA_OK) {
-        report_failure(WHILE_RUNNING, "cannot read what the model says", &err);
-        return NULL;
-    }
-    const char *format = cera_chat_parser_format(parser);
+    const cera_status status = cera_chat_parser_new(&options, &sink, &parser, &err);
+    if (status == CERA_E_ARG)
+        return report_error(EXIT_USAGE, "--tools is no list of tools", err.message, NULL);
+    if (status != CERA_OK)
+        return report_failure(WHILE_RUNNING, "cannot read what the model says", &err);
+    c->format = cera_chat_parser_format(parser); /* the name lives on, as the library's tables do */
     cera_chat_parser_free(parser);
-    return format; /* the name lives on, as the library's tables do */
+    return EXIT_OK;
 }
 
 static bool is_among(const json_t *tools, const char *wanted)
@@ -79,19 +80,6 @@ static int constrain_calls(chat *c, const json_t *tools, const char *choice)
                         "cannot constrain the tool calls", err.message, NULL);
 }
 
-static int check_tools(const json_t *tools)
-{
-    for (size_t i = 0; i < json_array_size(tools); i++) {
-        const char *name;
-        if (tool_function(json_array_get(tools, i), &name) == NULL) {
-            char why[64];
-            snprintf(why, sizeof(why), "expected a name in each, found none in %zu", i);
-            return report_error(EXIT_USAGE, "--tools is no list of tools", why, NULL);
-        }
-    }
-    return EXIT_OK;
-}
-
 static int open_tools(chat *c)
 {
     const char *choice = c->args->option[OPT_TOOL_CHOICE].text;
@@ -106,14 +94,12 @@ static int open_tools(chat *c)
         return report_error(EXIT_USAGE, "--tools is no list in JSON",
                             tools == NULL ? error.text : "it is something else", NULL);
     }
-    int code = check_tools(tools);
+    int code = find_format(c);
     if (code == EXIT_OK && choice != NULL && strcmp(choice, "none") == 0) {
         free(c->tools);
         c->tools = NULL;
     } else if (code == EXIT_OK) {
-        c->format = find_format(c);
-        code = c->format == NULL ? EXIT_RUNTIME
-                                 : constrain_calls(c, tools, choice != NULL ? choice : "auto");
+        code = constrain_calls(c, tools, choice != NULL ? choice : "auto");
         if (code == EXIT_OK && strcmp(c->format, "none") == 0)
             report_warning(
                 "the template does not show how the model calls tools: what it says stays "

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CALLS = 16 };
+/* A name is no longer than what cera_chat_parser reads as one. */
+enum { MAX_CALLS = 16, MAX_NAME = 256 };
 
 /* A bar and a blank that are no ASCII, as DeepSeek's models have them. */
 #define BAR "\xEF\xBD\x9C"
@@ -84,6 +85,7 @@ typedef struct writer {
     size_t n_rules;
     json_t *known;  /* the number of each schema's rules, by their text */
     json_t *shared; /* the names of rules that schemas have in common */
+    json_t *names;  /* of the tools so far */
 } writer;
 
 static cera_status fail(cera_error *err, cera_status status, const char *format, ...)
@@ -370,6 +372,9 @@ static cera_status add_call(writer *w, json_t *schema, const char *name, size_t 
     if (strstr(call, "%n") != NULL && !is_name(name, is_python ? "" : ".-"))
         return fail(w->err, CERA_E_UNSUPPORTED, "tool %.64s: expected a name %s", name,
                     is_python ? "as Python has them" : "of letters, digits, _ . and -");
+    if (strlen(name) > MAX_NAME)
+        return fail(w->err, CERA_E_UNSUPPORTED, "tool %.64s: expected a name of at most %d bytes",
+                    name, MAX_NAME);
     char prefix[24], rule[48];
     cera_status status = is_python || is_tagged ? add_arguments(w, schema, name, i)
                                                 : add_schema(w, schema, name, prefix);
@@ -439,6 +444,10 @@ static cera_status write_grammar(writer *w, const json_t *tools, const char *onl
         const json_t *function = tool_function(json_array_get(tools, i), &name);
         if (function == NULL)
             return fail(w->err, CERA_E_ARG, "tools: expected a name in each, found none in %zu", i);
+        if (json_object_get(w->names, name) != NULL)
+            return fail(w->err, CERA_E_ARG, "tools: expected one of each name, found two of %.64s",
+                        name);
+        json_object_set_new(w->names, name, json_true());
         if (only != NULL && strcmp(only, name) != 0)
             continue;
         json_t *schema = parameters_of(function);
@@ -474,6 +483,7 @@ cera_status tool_grammar_open(const json_t *tools, const char *only, const char 
         w.marks[i] = cera_chat_format_mark(format, i);
     w.known = json_object();
     w.shared = json_object();
+    w.names = json_object();
     cera_status status = write_grammar(&w, tools, only, choice);
     cera_host host; /* without a log: that not all rules are used is our business */
     cera_host_init(&host);
@@ -485,5 +495,6 @@ cera_status tool_grammar_open(const json_t *tools, const char *only, const char 
     bytes_done(&w.text);
     json_decref(w.known);
     json_decref(w.shared);
+    json_decref(w.names);
     return status;
 }

@@ -1,5 +1,6 @@
 #include "chat/tools.h"
 
+#include "base/compiler.h"
 #include "chat/literal.h"
 
 /* Positions in text that cr_literal has written: strings in double quotes, ", " and ": ". */
@@ -68,18 +69,48 @@ static cr_str function_of(cr_str tool)
     return inner.size > 0 && inner.data[0] == '{' ? inner : tool;
 }
 
+/* The tool at *at, a position in the list, and the position behind it; false behind the last. */
+static bool next_tool(cr_str list, size_t *at, cr_str *tool)
+{
+    if (*at + 1 >= list.size)
+        return false;
+    const size_t after = skip_value(list, *at);
+    *tool = function_of((cr_str){ list.data + *at, after - *at });
+    *at = next_item(list, after);
+    return true;
+}
+
 /* The tool of this name. */
 static cr_str find_tool(const cr_tools *tools, cr_str name)
 {
     const cr_str list = { tools->json.data, tools->json.size };
-    for (size_t at = 1; at + 1 < list.size;) {
-        const size_t after = skip_value(list, at);
-        const cr_str tool = function_of((cr_str){ list.data + at, after - at });
+    cr_str tool;
+    for (size_t at = 1; next_tool(list, &at, &tool);)
         if (cr_json_string_is(member(tool, "name"), name))
             return tool;
-        at = next_item(list, after);
-    }
     return nothing;
+}
+
+/* A call has a name and nothing else to tell which tool is meant. A name is one text as JSON, too,
+ * as cr_literal writes it. */
+static cera_status check_names(cr_str list, cera_error *err)
+{
+    cr_str tool, other;
+    size_t i = 0;
+    for (size_t at = 1; next_tool(list, &at, &tool); i++) {
+        const cr_str name = member(tool, "name");
+        if (name.size < 3 || name.data[0] != '"')
+            return cr_fail(err, CERA_E_ARG,
+                           "tools: expected a name in each tool, found none in %zu", i);
+        for (size_t k = 1; next_tool(list, &k, &other) && other.data != tool.data;) {
+            const cr_str taken = member(other, "name");
+            if (taken.size == name.size && memcmp(taken.data, name.data, name.size) == 0)
+                return cr_fail(err, CERA_E_ARG,
+                               "tools: expected one of each name, found two of %.*s",
+                               (int)CR_MIN(name.size, (size_t)128), name.data);
+        }
+    }
+    return CERA_OK;
 }
 
 cera_status cr_tools_init(cr_tools *tools, cr_str json, cr_host *host, cera_error *err)
@@ -96,17 +127,7 @@ cera_status cr_tools_init(cr_tools *tools, cr_str json, cr_host *host, cera_erro
     const cr_str list = { tools->json.data, tools->json.size };
     if (list.data[0] != '[')
         return cr_fail(err, CERA_E_ARG, "tools: expected a list, found something else");
-    size_t i = 0;
-    for (size_t at = 1; at + 1 < list.size; i++) {
-        const size_t after = skip_value(list, at);
-        const cr_str tool = function_of((cr_str){ list.data + at, after - at });
-        const cr_str name = member(tool, "name");
-        if (name.size < 3 || name.data[0] != '"')
-            return cr_fail(err, CERA_E_ARG,
-                           "tools: expected a name in each tool, found none in %zu", i);
-        at = next_item(list, after);
-    }
-    return CERA_OK;
+    return check_names(list, err);
 }
 
 void cr_tools_done(cr_tools *tools)

@@ -9,7 +9,7 @@ typedef struct cr_tools {
 } cr_tools;
 
 /* json: a list as in OpenAI's API, [{"type": "function", "function": {"name": ..., "parameters":
- * ...}}], or without the envelope. Done with in any case. */
+ * ...}}], or without the envelope; names differ. Done with in any case. */
 cera_status cr_tools_init(cr_tools *tools, cr_str json, cr_host *host, cera_error *err);
 void cr_tools_done(cr_tools *tools);
 bool cr_tools_has(const cr_tools *tools, cr_str name);

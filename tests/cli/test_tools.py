@@ -194,6 +194,25 @@ class ToolTest(unittest.TestCase):
                             jsonschema.validate(arguments, schema)
         self.assertGreaterEqual(n_calls, 12 * len(FORMATS))
 
+    def test_names(self):
+        """Names that a format writes between quotes are any; where it writes them bare, others than
+        names are refused."""
+        odd = ['say "hi"', "a b", "line\nfeed", "\\", "\u00fcber", "</tool_call>", "'", "n" * 256, "{", "x.y-z"]
+        for form in FORMATS:
+            quoted = 'name": "ping"' in FORMATS[form][1]
+            for name in odd:
+                result = cera("grammar", "sample", "-n", "1", "--tools", json.dumps([{"name": name}]),
+                              "--tool-format", form, "--format", "jsonl")
+                bare = name == "x.y-z" and form != "lfm2"
+                if quoted or bare:
+                    self.assertEqual(result.code, 0, (form, result))
+                    found = json.loads(result.out)
+                    self.assertEqual([c["name"] for c in found["tool_calls"]][0], name, found)
+                    self.assertNotIn("error", found)
+                else:
+                    self.assertEqual(result.code, 7, (form, result))
+                    self.assertIn("expected a name", result.err)
+
     def test_samples_of_text_and_calls(self):
         for form in FORMATS:
             result = cera("grammar", "sample", "-n", "3", "--seed", "9", "--tools", TOOLS, "--tool-format",
@@ -252,7 +271,10 @@ class ToolTest(unittest.TestCase):
             (2, ["--tool-choice", "required", "--tool-format", "hermes"], "[{}]", "a name in each"),
             (2, ["--tool-choice", "required", "--tool-format", "hermes", "--grammar", 'root ::= "x"'],
              TOOLS, "two constraints"),
+            (7, ["--tool-choice", "required", "--tool-format", "hermes"],
+             '[{"name": "%s"}]' % ("n" * 257), "at most 256 bytes"),
             (2, [], "{}", "no list"), (2, [], "[", "no list"), (2, [], "[1]", "a name in each"),
+            (2, [], '[{"name": "f"}, {"function": {"name": "f"}}]', 'found two of "f"'),
             (1, [], "@/no/file", "cannot open /no/file\n"),
             (2, ["--logprobs", "1", "--format", "json"], TOOLS, "--logprobs"),
             (2, ["--token-ids", "1"], TOOLS, "--token-ids"))
@@ -260,6 +282,10 @@ class ToolTest(unittest.TestCase):
             result = run(*args, tools=tools)
             self.assertEqual((result.code, result.out), (code, ""), result)
             self.assertIn(text, result.err)
+        twice = cera("grammar", "check", "--tools", '[{"name": "f"}, {"name": "f"}]', "--tool-format",
+                     "hermes", "x")
+        self.assertEqual((twice.code, twice.out), (2, ""), twice)
+        self.assertIn("found two of f", twice.err)
         alone = cera("run", TINY, "-p", "x", "--tool-choice", "required")
         self.assertEqual(alone.code, 2, alone)
 

@@ -810,6 +810,11 @@ static void test_arguments(void **state)
         assert_int_equal(cera_chat_parser_new(&options, &sink, &parser, &err), CERA_E_ARG);
         assert_non_null(strstr(err.message, "tools: "));
     }
+    /* A call could be of either, however their names are written. */
+    options.tools =
+        "[{\"name\": \"f\"}, {\"name\": \"gA\"}, {\"function\": {\"name\": \"g\\u0041\"}}]";
+    assert_int_equal(cera_chat_parser_new(&options, &sink, &parser, &err), CERA_E_ARG);
+    assert_string_equal(err.message, "tools: expected one of each name, found two of \"gA\"");
     options.tools = "[]";
     assert_int_equal(cera_chat_parser_new(&options, NULL, &parser, &err), CERA_E_ARG);
     assert_int_equal(cera_chat_parser_new(&options, &sink, &parser, &err), CERA_OK);
