@@ -1,6 +1,7 @@
 #include "convert/peft.h"
 
 #include "convert/hf_arch.h"
+#include "convert/name_pattern.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -102,11 +103,15 @@ static bool is_harmless(const cr_json *member)
 typedef struct settings {
     float alpha;
     bool by_root;
-    const cr_json *alphas; /* of modules by their names, or NULL */
+    cr_name_patterns alphas; /* of some modules */
 } settings;
 
-static cera_status read_config(const cr_peft *peft, const cr_json *config, settings *out,
-                               cera_error *err)
+static void settings_done(settings *s)
+{
+    cr_name_patterns_done(&s->alphas);
+}
+
+static cera_status read_config(cr_peft *peft, const cr_json *config, settings *out, cera_error *err)
 {
     const char *path = peft->folder.path;
     cr_str type = cr_json_str(cr_json_get(config, "peft_type"));
@@ -122,49 +127,24 @@ static cera_status read_config(const cr_peft *peft, const cr_json *config, setti
         return cr_fail(err, CERA_E_FORMAT, "%s: %s: lora_alpha: expected a number other than 0",
                        path, CONFIG);
     out->by_root = cr_json_bool(cr_json_get(config, "use_rslora"), false);
-    out->alphas = cr_json_get(config, "alpha_pattern");
-    return CERA_OK;
+    return cr_name_patterns_init(&out->alphas, &peft->folder, config, "alpha_pattern", err);
 }
 
-/* Whether a pattern names a module: a part of its name from a point to the end, or all of it behind a
- * ^. Patterns are regular expressions; of these, only a \ before a point is understood: *known. */
-static bool names(cr_str pattern, cr_str module, bool *known)
+static cera_status fail_value(const cr_name_patterns *patterns, const cr_json *member,
+                              const char *expected, cera_error *err)
 {
-    char plain[256];
-    size_t n = 0;
-    bool anchored = pattern.size > 0 && pattern.data[0] == '^';
-    *known = pattern.size < sizeof plain;
-    for (size_t i = anchored; i < pattern.size && *known; i++) {
-        char c = pattern.data[i];
-        if (c == '\\' && i + 1 < pattern.size && pattern.data[i + 1] == '.')
-            continue;
-        *known = c != '\0' && strchr("*+?[](){}|$^\\", c) == NULL;
-        plain[n++] = c;
-    }
-    if (!*known || n > module.size || memcmp(module.data + module.size - n, plain, n) != 0)
-        return false;
-    return module.size == n || (!anchored && module.data[module.size - n - 1] == '.');
+    return cr_fail(err, CERA_E_FORMAT, "%s: %s: %.*s: expected a %s", patterns->path,
+                   patterns->name, (int)CR_MIN(member->key.size, (size_t)64), member->key.data,
+                   expected);
 }
 
-static cera_status alpha_of(const cr_peft *peft, const settings *s, cr_str module, float *out,
-                            cera_error *err)
+static cera_status alpha_of(settings *s, cr_str module, float *out, cera_error *err)
 {
+    const cr_json *own;
+    CR_TRY(cr_name_patterns_find(&s->alphas, module, &own, err));
     *out = s->alpha;
-    for (const cr_json *m = cr_json_first(s->alphas, CR_JSON_OBJECT); m; m = m->next) {
-        bool known, is_named = names(m->key, module, &known);
-        if (!known)
-            return cr_fail(err, CERA_E_UNSUPPORTED,
-                           "%s: alpha_pattern: \"%.*s\": expected names of modules; regular "
-                           "expressions are not supported",
-                           peft->folder.path, (int)CR_MIN(m->key.size, (size_t)64), m->key.data);
-        if (!is_named)
-            continue;
-        if (!cr_json_f32(m, out) || *out == 0)
-            return cr_fail(err, CERA_E_FORMAT,
-                           "%s: alpha_pattern: %.*s: expected a number other than 0",
-                           peft->folder.path, (int)CR_MIN(m->key.size, (size_t)64), m->key.data);
-        return CERA_OK; /* the first one counts */
-    }
+    if (own && (!cr_json_f32(own, out) || *out == 0))
+        return fail_value(&s->alphas, own, "number other than 0", err);
     return CERA_OK;
 }
 
@@ -193,7 +173,7 @@ static int find_targets(const char *arch, bool has_experts, cr_str module, cr_hf
     return n_targets;
 }
 
-static cera_status add_pair(cr_peft *peft, const settings *s, const cr_hf_target *target,
+static cera_status add_pair(cr_peft *peft, settings *s, const cr_hf_target *target,
                             const cr_tensor *a, const cr_tensor *b, bool is_embedding,
                             cr_str module, cera_error *err)
 {
@@ -220,7 +200,7 @@ static cera_status add_pair(cr_peft *peft, const settings *s, const cr_hf_target
         return cr_fail(err, CERA_E_UNSUPPORTED, "%s: %s: this tensor cannot be adapted",
                        peft->folder.path, a->name.data);
     }
-    CR_TRY(alpha_of(peft, s, module, &pair.alpha, err));
+    CR_TRY(alpha_of(s, module, &pair.alpha, err));
     size_t n = strlen(target->name);
     pair.name = (cr_str){ cr_arena_copy(&peft->folder.arena, target->name, n), n };
     if (!pair.name.data)
@@ -230,7 +210,7 @@ static cera_status add_pair(cr_peft *peft, const settings *s, const cr_hf_target
 }
 
 /* Tensors a and b, which follow each other in the order of names. */
-static cera_status add_tensors(cr_peft *peft, const settings *s, const char *arch, bool has_experts,
+static cera_status add_tensors(cr_peft *peft, settings *s, const char *arch, bool has_experts,
                                const cr_tensor *a, const cr_tensor *b, cera_error *err)
 {
     static const char PREFIX[] = "base_model.model.";
@@ -269,8 +249,8 @@ static int by_name(const void *x, const void *y)
                   (*(const cr_tensor *const *)y)->name.data);
 }
 
-static cera_status read_tensors(cr_peft *peft, const settings *s, const char *arch,
-                                bool has_experts, cera_error *err)
+static cera_status read_tensors(cr_peft *peft, settings *s, const char *arch, bool has_experts,
+                                cera_error *err)
 {
     size_t n = peft->file.n_tensors;
     cr_arena *arena = &peft->folder.arena;
@@ -290,17 +270,25 @@ static cera_status read_tensors(cr_peft *peft, const settings *s, const char *ar
 
 /* ---- both -------------------------------------------------------------------------------- */
 
-static cera_status read_folder(cr_peft *peft, const char *arch, bool has_experts, cera_error *err)
+static cera_status read_with(cr_peft *peft, const cr_json *config, settings *s, const char *arch,
+                             bool has_experts, cera_error *err)
 {
-    const cr_json *config;
-    settings s = { .alpha = 0 };
-    CR_TRY(cr_folder_json(&peft->folder, CONFIG, true, &config, err));
-    CR_TRY(read_config(peft, config, &s, err));
+    CR_TRY(read_config(peft, config, s, err));
     const char *path = cr_folder_path(&peft->folder, cr_str_from(TENSORS));
     if (!path)
         return cr_fail_nomem(err, 0, TENSORS);
     CR_TRY(cr_safetensors_open(&peft->file, &peft->folder.arena, path, err));
-    return read_tensors(peft, &s, arch, has_experts, err);
+    return read_tensors(peft, s, arch, has_experts, err);
+}
+
+static cera_status read_folder(cr_peft *peft, const char *arch, bool has_experts, cera_error *err)
+{
+    const cr_json *config;
+    CR_TRY(cr_folder_json(&peft->folder, CONFIG, true, &config, err));
+    settings s = { .alpha = 0 };
+    cera_status status = read_with(peft, config, &s, arch, has_experts, err);
+    settings_done(&s);
+    return status;
 }
 
 cera_status cr_peft_open(cr_peft *peft, cr_host *host, const char *path, const char *arch,

@@ -4,50 +4,19 @@
  * above, in a text that is known to be UTF-8, so that PCRE2 checks nothing twice. */
 #include "token/split.h"
 
+#include "base/pcre.h"
+
 #include <assert.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-/* ---- PCRE2 with the host's memory ---------------------------------------------------------- */
-
-/* PCRE2 does not say how large a piece was when it gives it back, so the size stands before it. */
-enum { SIZE_ROOM = 16 };
-
-typedef struct memory {
-    cr_host *host;
-    cr_mem purpose;
-    bool refused; /* only read while the rule is compiled, by one thread */
-} memory;
-
-static void *get_memory(size_t size, void *ctx)
-{
-    memory *mem = ctx;
-    char *ptr =
-        size <= SIZE_MAX - SIZE_ROOM ? cr_alloc(mem->host, mem->purpose, size + SIZE_ROOM) : NULL;
-    if (ptr == NULL) {
-        if (mem->purpose == CR_MEM_VOCAB)
-            mem->refused = true;
-        return NULL;
-    }
-    memcpy(ptr, &size, sizeof size);
-    return ptr + SIZE_ROOM;
-}
-
-static void release_memory(void *ptr, void *ctx)
-{
-    if (ptr == NULL)
-        return;
-    memory *mem = ctx;
-    size_t size;
-    char *start = (char *)ptr - SIZE_ROOM;
-    memcpy(&size, start, sizeof size);
-    cr_free(mem->host, mem->purpose, start, size + SIZE_ROOM);
-}
+/* ---- rules --------------------------------------------------------------------------------- */
 
 struct cr_split {
     cr_host *host;
-    memory own, scratch;
+    cr_pcre_memory own, scratch;
+    bool refused; /* memory of its own; only read while the rule is compiled, by one thread */
     pcre2_general_context *own_context, *scratch_context;
     pcre2_match_context *match_context;
     pcre2_code *steps[CR_SPLIT_STEPS];
@@ -62,7 +31,7 @@ static cera_status compile_step(cr_split *split, const cr_split_rule *rule,
     PCRE2_SIZE at = 0;
     split->steps[i] = pcre2_compile((PCRE2_SPTR)rule->steps[i], PCRE2_ZERO_TERMINATED,
                                     PCRE2_UTF | PCRE2_UCP, &error, &at, context);
-    if (split->steps[i] == NULL && !split->own.refused)
+    if (split->steps[i] == NULL && !split->refused)
         return cr_fail(err, CERA_E_UNSUPPORTED,
                        "tokenizer.ggml.pre: pattern %d of %s does not compile with this PCRE2 "
                        "(error %d at %zu)",
@@ -72,14 +41,14 @@ static cera_status compile_step(cr_split *split, const cr_split_rule *rule,
         split->n_steps++;
         split->has_jit[i] = pcre2_jit_compile(split->steps[i], PCRE2_JIT_COMPLETE) == 0;
     }
-    return split->own.refused ? cr_fail_nomem(err, 0, "the pre-tokenizer") : CERA_OK;
+    return split->refused ? cr_fail_nomem(err, 0, "the pre-tokenizer") : CERA_OK;
 }
 
 static cera_status compile(cr_split *split, const cr_split_rule *rule, cera_error *err)
 {
-    split->own_context = pcre2_general_context_create(get_memory, release_memory, &split->own);
+    split->own_context = pcre2_general_context_create(cr_pcre_get, cr_pcre_release, &split->own);
     split->scratch_context =
-        pcre2_general_context_create(get_memory, release_memory, &split->scratch);
+        pcre2_general_context_create(cr_pcre_get, cr_pcre_release, &split->scratch);
     if (split->own_context == NULL || split->scratch_context == NULL)
         return cr_fail_nomem(err, 0, "the pre-tokenizer");
     split->match_context = pcre2_match_context_create(split->own_context);
@@ -105,8 +74,8 @@ cera_status cr_split_new(const cr_split_rule *rule, cr_host *host, cr_split **ou
     if (split == NULL)
         return cr_fail_nomem(err, sizeof *split, "the pre-tokenizer");
     split->host = host;
-    split->own = (memory){ .host = host, .purpose = CR_MEM_VOCAB };
-    split->scratch = (memory){ .host = host, .purpose = CR_MEM_SCRATCH };
+    split->own = (cr_pcre_memory){ host, CR_MEM_VOCAB, &split->refused };
+    split->scratch = (cr_pcre_memory){ host, CR_MEM_SCRATCH, NULL };
     cera_status status = compile(split, rule, err);
     if (status != CERA_OK) {
         cr_split_free(split);

@@ -128,7 +128,8 @@ class Adapters(unittest.TestCase):
                 ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
                 ({"fan_in_fan_out": True}, "fan_in_fan_out"), ({"init_lora_weights": "pissa"}, "init_lora"),
                 ({"lora_alpha": 0}, "lora_alpha"), ({"peft_type": "IA3"}, "IA3"),
-                ({"alpha_pattern": {"q_.*": 3}}, "alpha_pattern"), ({"invented": 1}, "invented"),
+                ({"alpha_pattern": {"q_(": 3}}, 'alpha_pattern: "q_("'), ({"invented": 1}, "invented"),
+                ({"alpha_pattern": {"q_.*": "x"}}, "alpha_pattern: q_.*: expected a number"),
                 ({}, "no such tensor is known")):
             header = json.dumps({name % (0, "mlp.q_proj" if not change else "self_attn.q_proj", half): {
                 "dtype": "F32", "shape": [2, 2], "data_offsets": [16 * i, 16 * i + 16]}
