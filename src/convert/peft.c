@@ -55,7 +55,7 @@ static const char *const told[] = {
     "lora_dropout",
     "layers_to_transform",
     "layers_pattern",
-    "rank_pattern", /* shapes say it */
+    "rank_pattern",
     "r",
     "megatron_config",
     "megatron_core",
@@ -102,13 +102,15 @@ static bool is_harmless(const cr_json *member)
 
 typedef struct settings {
     float alpha;
+    uint32_t rank; /* 0: it does not say, and shapes do */
     bool by_root;
-    cr_name_patterns alphas; /* of some modules */
+    cr_name_patterns alphas, ranks; /* of some modules */
 } settings;
 
 static void settings_done(settings *s)
 {
     cr_name_patterns_done(&s->alphas);
+    cr_name_patterns_done(&s->ranks);
 }
 
 static cera_status read_config(cr_peft *peft, const cr_json *config, settings *out, cera_error *err)
@@ -126,8 +128,13 @@ static cera_status read_config(cr_peft *peft, const cr_json *config, settings *o
     if (!cr_json_f32(cr_json_get(config, "lora_alpha"), &out->alpha) || out->alpha == 0)
         return cr_fail(err, CERA_E_FORMAT, "%s: %s: lora_alpha: expected a number other than 0",
                        path, CONFIG);
+    const cr_json *rank = cr_json_get(config, "r");
+    if (rank && (!cr_json_u32(rank, &out->rank) || out->rank == 0))
+        return cr_fail(err, CERA_E_FORMAT, "%s: %s: r: expected a whole number above 0", path,
+                       CONFIG);
     out->by_root = cr_json_bool(cr_json_get(config, "use_rslora"), false);
-    return cr_name_patterns_init(&out->alphas, &peft->folder, config, "alpha_pattern", err);
+    CR_TRY(cr_name_patterns_init(&out->alphas, &peft->folder, config, "alpha_pattern", err));
+    return cr_name_patterns_init(&out->ranks, &peft->folder, config, "rank_pattern", err);
 }
 
 static cera_status fail_value(const cr_name_patterns *patterns, const cr_json *member,
@@ -146,6 +153,23 @@ static cera_status alpha_of(settings *s, cr_str module, float *out, cera_error *
     if (own && (!cr_json_f32(own, out) || *out == 0))
         return fail_value(&s->alphas, own, "number other than 0", err);
     return CERA_OK;
+}
+
+/* Alpha is divided by the rank that training had, so one that the tensors do not have is no mistake to
+ * pass over. */
+static cera_status check_rank(settings *s, cr_str module, uint64_t rank, cera_error *err)
+{
+    const cr_json *own;
+    CR_TRY(cr_name_patterns_find(&s->ranks, module, &own, err));
+    uint32_t expected = s->rank;
+    if (own && (!cr_json_u32(own, &expected) || expected == 0))
+        return fail_value(&s->ranks, own, "whole number above 0", err);
+    if (expected == 0 || expected == rank)
+        return CERA_OK;
+    return cr_fail(err, CERA_E_FORMAT,
+                   "%s: %.*s: expected rank %u, as %s says, its tensors have %llu", s->ranks.path,
+                   (int)CR_MIN(module.size, (size_t)128), module.data, expected,
+                   own ? "rank_pattern" : "r", (unsigned long long)rank);
 }
 
 /* ---- tensors ----------------------------------------------------------------------------- */
@@ -200,6 +224,7 @@ static cera_status add_pair(cr_peft *peft, settings *s, const cr_hf_target *targ
         return cr_fail(err, CERA_E_UNSUPPORTED, "%s: %s: this tensor cannot be adapted",
                        peft->folder.path, a->name.data);
     }
+    CR_TRY(check_rank(s, module, b->shape[0], err));
     CR_TRY(alpha_of(s, module, &pair.alpha, err));
     size_t n = strlen(target->name);
     pair.name = (cr_str){ cr_arena_copy(&peft->folder.arena, target->name, n), n };

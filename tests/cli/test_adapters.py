@@ -130,6 +130,10 @@ class Adapters(unittest.TestCase):
                 ({"lora_alpha": 0}, "lora_alpha"), ({"peft_type": "IA3"}, "IA3"),
                 ({"alpha_pattern": {"q_(": 3}}, 'alpha_pattern: "q_("'), ({"invented": 1}, "invented"),
                 ({"alpha_pattern": {"q_.*": "x"}}, "alpha_pattern: q_.*: expected a number"),
+                ({"r": 3}, "model.layers.0.self_attn.q_proj: expected rank 3, as r says, its tensors have 2"),
+                ({"rank_pattern": {"[qk]_proj": 4}}, "q_proj: expected rank 4, as rank_pattern says"),
+                ({"r": 0}, "r: expected a whole number"), ({"r": "x"}, "r: expected a whole number"),
+                ({"rank_pattern": {"q_proj": 1.5}}, "rank_pattern: q_proj: expected a whole number"),
                 ({}, "no such tensor is known")):
             header = json.dumps({name % (0, "mlp.q_proj" if not change else "self_attn.q_proj", half): {
                 "dtype": "F32", "shape": [2, 2], "data_offsets": [16 * i, 16 * i + 16]}
