@@ -25,8 +25,13 @@ static cera_status open_peft(cr_engine *core, cr_str folder, cr_adapter **out, c
     const char *path = cr_arena_copy(&arena, folder.data, folder.size);
     const cr_model *model = core->model;
     cr_peft peft;
-    cera_status status = path ? cr_peft_open(&peft, &core->host, path, model->arch->name,
-                                             model->hparams.routing.n_expert > 0, err)
+    cera_status status = path ? cr_peft_open(&peft, &core->host, path,
+                                             &(cr_peft_model){
+                                                 .arch = model->arch->name,
+                                                 .has_experts = model->hparams.routing.n_expert > 0,
+                                                 .file = model->file,
+                                             },
+                                             err)
                               : cr_fail_nomem(err, folder.size, "the folder's path");
     if (status == CERA_OK) {
         status = cr_adapter_new(model, &core->host, &peft.content, out, err);

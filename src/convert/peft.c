@@ -51,6 +51,7 @@ static const char *const told[] = {
     "revision",
     "inference_mode",
     "target_modules",
+    "target_parameters",
     "exclude_modules",
     "lora_dropout",
     "layers_to_transform",
@@ -184,7 +185,7 @@ static const struct {
 };
 
 /* The model's tensors that a module of Hugging Face's became. */
-static int find_targets(const char *arch, bool has_experts, cr_str module, cr_hf_target out[2])
+static int find_targets(const cr_peft_model *model, cr_str module, cr_hf_target out[2])
 {
     char name[CR_GGUF_MAX_NAME + 8];
     size_t n = CR_MIN(module.size, (size_t)CR_GGUF_MAX_NAME);
@@ -192,21 +193,30 @@ static int find_targets(const char *arch, bool has_experts, cr_str module, cr_hf
     memcpy(name + n, ".weight", sizeof ".weight");
     int n_targets = 0;
     const cr_hf_arch *row = NULL;
-    while (n_targets == 0 && (row = cr_hf_next(row, arch, has_experts)) != NULL)
+    while (n_targets == 0 && (row = cr_hf_next(row, model->arch, model->has_experts)) != NULL)
         n_targets = cr_hf_targets(row, cr_str_from(name), out);
     return n_targets;
 }
 
-static cera_status add_pair(cr_peft *peft, settings *s, const cr_hf_target *target,
-                            const cr_tensor *a, const cr_tensor *b, bool is_embedding,
-                            cr_str module, cera_error *err)
+/* A and B, and what they are for. */
+typedef struct lora {
+    cr_tensor a, b;
+    bool is_embedding, is_fused;
+    cr_str module; /* its name, of a stack that of the parameter */
+    cr_hf_target targets[2];
+    int n_targets;
+} lora;
+
+static cera_status add_pair(cr_peft *peft, settings *s, const lora *l, const cr_hf_target *target,
+                            cera_error *err)
 {
     cr_adapter_pair pair = {
-        .a = *a,
-        .b = *b,
+        .a = l->a,
+        .b = l->b,
         .by_root = s->by_root,
         .expert = target->expert,
-        .is_turned = is_embedding,
+        .is_turned = l->is_embedding,
+        .is_fused = l->is_fused,
     };
     switch (target->change) {
     case CR_HF_AS_IS:
@@ -222,10 +232,10 @@ static cera_status add_pair(cr_peft *peft, settings *s, const cr_hf_target *targ
         break;
     default:
         return cr_fail(err, CERA_E_UNSUPPORTED, "%s: %s: this tensor cannot be adapted",
-                       peft->folder.path, a->name.data);
+                       peft->folder.path, l->a.name.data);
     }
-    CR_TRY(check_rank(s, module, b->shape[0], err));
-    CR_TRY(alpha_of(s, module, &pair.alpha, err));
+    CR_TRY(check_rank(s, l->module, l->b.shape[l->is_fused ? 1 : 0], err));
+    CR_TRY(alpha_of(s, l->module, &pair.alpha, err));
     size_t n = strlen(target->name);
     pair.name = (cr_str){ cr_arena_copy(&peft->folder.arena, target->name, n), n };
     if (!pair.name.data)
@@ -234,8 +244,70 @@ static cera_status add_pair(cr_peft *peft, settings *s, const cr_hf_target *targ
     return CERA_OK;
 }
 
+/* ---- stacks of experts ------------------------------------------------------------------- */
+
+/* Parameters of a module called experts, with what PEFT calls a pair for any of them. Of two, the pair
+ * of one is called experts.base_layer; which one is for the shapes to say. */
+static const char *const parameters[] = { ".gate_up_proj", ".down_proj" };
+
+/* Whether a pair has the shapes of a stack: A is [n_expert * rank, n_cols] and B [n_rows, rank *
+ * n_expert]. Older versions of PEFT took rows for columns, and no member of the configuration tells
+ * them apart: *is_both where the numbers fit either. */
+static bool fits_stack(const cr_peft_model *model, const lora *l, bool *is_both)
+{
+    const cr_tensor *stack =
+        l->n_targets > 0 ? cr_gguf_find_tensor(model->file, l->targets[0].name) : NULL;
+    if (!stack || stack->n_dims != 3)
+        return false;
+    uint64_t n_cols = stack->shape[0], n_rows = stack->shape[1] * (uint64_t)l->n_targets;
+    *is_both = n_cols == n_rows;
+    return l->a.shape[0] == n_cols && l->b.shape[1] == n_rows && l->a.shape[1] == l->b.shape[0] &&
+           l->b.shape[0] % stack->shape[2] == 0;
+}
+
+/* Whether a pair is for a stack, by its targets, or by its name when it has none of its own: then they
+ * are found. */
+static cera_status find_stack(cr_peft *peft, const cr_peft_model *model, lora *l, cera_error *err)
+{
+    cr_str module = l->module;
+    if (ends_in(module, ".base_layer"))
+        module.size -= strlen(".base_layer");
+    bool by_module = ends_in(module, ".experts"), is_both = false, fits = false;
+    const cr_tensor *first = l->n_targets > 0 && l->targets[0].expert < 0
+                                 ? cr_gguf_find_tensor(model->file, l->targets[0].name)
+                                 : NULL;
+    if (!by_module && (!first || first->n_dims != 3))
+        return CERA_OK;
+    if (!by_module)
+        fits = fits_stack(model, l, &is_both);
+    for (size_t i = 0; i < CR_COUNT(parameters) && by_module && !fits; i++) {
+        size_t n = strlen(parameters[i]);
+        char *name = cr_arena_array(&peft->folder.arena, module.size + n + 1, 1);
+        if (!name)
+            return cr_fail_nomem(err, module.size, "the name of a parameter");
+        memcpy(name, module.data, module.size);
+        memcpy(name + module.size, parameters[i], n);
+        l->module = (cr_str){ name, module.size + n };
+        l->n_targets = find_targets(model, l->module, l->targets);
+        fits = fits_stack(model, l, &is_both);
+    }
+    if (!fits || is_both)
+        return cr_fail(err, CERA_E_UNSUPPORTED, "%s: %s: %s", peft->folder.path, l->a.name.data,
+                       fits ? "rows and columns of these experts cannot be told apart"
+                            : "no experts of the model have these shapes");
+    uint64_t n_expert = cr_gguf_find_tensor(model->file, l->targets[0].name)->shape[2];
+    uint64_t rank = l->b.shape[0] / n_expert, n_rows = l->b.shape[1];
+    memcpy(l->a.shape + 1, (uint64_t[2]){ rank, n_expert }, 2 * sizeof rank);
+    memcpy(l->b.shape, (uint64_t[3]){ n_expert, rank, n_rows }, 3 * sizeof rank);
+    l->a.n_dims = l->b.n_dims = 3;
+    l->is_fused = true;
+    return CERA_OK;
+}
+
+/* ---- pairs ------------------------------------------------------------------------------- */
+
 /* Tensors a and b, which follow each other in the order of names. */
-static cera_status add_tensors(cr_peft *peft, settings *s, const char *arch, bool has_experts,
+static cera_status add_tensors(cr_peft *peft, settings *s, const cr_peft_model *model,
                                const cr_tensor *a, const cr_tensor *b, cera_error *err)
 {
     static const char PREFIX[] = "base_model.model.";
@@ -258,13 +330,14 @@ static cera_status add_tensors(cr_peft *peft, settings *s, const char *arch, boo
     size_t n_prefix = strlen(PREFIX);
     if (stem.size > n_prefix && memcmp(stem.data, PREFIX, n_prefix) == 0)
         stem = (cr_str){ stem.data + n_prefix, stem.size - n_prefix };
-    cr_hf_target targets[2];
-    int n = find_targets(arch, has_experts, stem, targets);
-    if (n == 0 || targets[0].name[0] == '\0')
+    lora l = { .a = *a, .b = *b, .is_embedding = ends[k].is_embedding, .module = stem };
+    l.n_targets = find_targets(model, stem, l.targets);
+    CR_TRY(find_stack(peft, model, &l, err));
+    if (l.n_targets == 0 || l.targets[0].name[0] == '\0')
         return cr_fail(err, CERA_E_UNSUPPORTED, "%s: %s: no such tensor is known for %s",
-                       peft->folder.path, a->name.data, arch);
-    for (int i = 0; i < n; i++)
-        CR_TRY(add_pair(peft, s, &targets[i], a, b, ends[k].is_embedding, stem, err));
+                       peft->folder.path, a->name.data, model->arch);
+    for (int i = 0; i < l.n_targets; i++)
+        CR_TRY(add_pair(peft, s, &l, &l.targets[i], err));
     return CERA_OK;
 }
 
@@ -274,7 +347,7 @@ static int by_name(const void *x, const void *y)
                   (*(const cr_tensor *const *)y)->name.data);
 }
 
-static cera_status read_tensors(cr_peft *peft, settings *s, const char *arch, bool has_experts,
+static cera_status read_tensors(cr_peft *peft, settings *s, const cr_peft_model *model,
                                 cera_error *err)
 {
     size_t n = peft->file.n_tensors;
@@ -287,41 +360,40 @@ static cera_status read_tensors(cr_peft *peft, settings *s, const char *arch, bo
         order[i] = &peft->file.tensors[i];
     qsort(order, n, sizeof *order, by_name);
     for (size_t i = 0; i < n; i += 2)
-        CR_TRY(add_tensors(peft, s, arch, has_experts, order[i], i + 1 < n ? order[i + 1] : NULL,
-                           err));
+        CR_TRY(add_tensors(peft, s, model, order[i], i + 1 < n ? order[i + 1] : NULL, err));
     return n > 0 ? CERA_OK
                  : cr_fail(err, CERA_E_FORMAT, "%s: it has no tensors", peft->folder.path);
 }
 
 /* ---- both -------------------------------------------------------------------------------- */
 
-static cera_status read_with(cr_peft *peft, const cr_json *config, settings *s, const char *arch,
-                             bool has_experts, cera_error *err)
+static cera_status read_with(cr_peft *peft, const cr_json *config, settings *s,
+                             const cr_peft_model *model, cera_error *err)
 {
     CR_TRY(read_config(peft, config, s, err));
     const char *path = cr_folder_path(&peft->folder, cr_str_from(TENSORS));
     if (!path)
         return cr_fail_nomem(err, 0, TENSORS);
     CR_TRY(cr_safetensors_open(&peft->file, &peft->folder.arena, path, err));
-    return read_tensors(peft, s, arch, has_experts, err);
+    return read_tensors(peft, s, model, err);
 }
 
-static cera_status read_folder(cr_peft *peft, const char *arch, bool has_experts, cera_error *err)
+static cera_status read_folder(cr_peft *peft, const cr_peft_model *model, cera_error *err)
 {
     const cr_json *config;
     CR_TRY(cr_folder_json(&peft->folder, CONFIG, true, &config, err));
     settings s = { .alpha = 0 };
-    cera_status status = read_with(peft, config, &s, arch, has_experts, err);
+    cera_status status = read_with(peft, config, &s, model, err);
     settings_done(&s);
     return status;
 }
 
-cera_status cr_peft_open(cr_peft *peft, cr_host *host, const char *path, const char *arch,
-                         bool has_experts, cera_error *err)
+cera_status cr_peft_open(cr_peft *peft, cr_host *host, const char *path, const cr_peft_model *model,
+                         cera_error *err)
 {
     *peft = (cr_peft){ .folder = { .host = host, .path = path }, .content = { .path = path } };
     cr_arena_init(&peft->folder.arena, host, CR_MEM_SCRATCH);
-    cera_status status = read_folder(peft, arch, has_experts, err);
+    cera_status status = read_folder(peft, model, err);
     if (status != CERA_OK)
         cr_peft_close(peft);
     return status;

@@ -2,6 +2,8 @@
  *
  *     base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight   [rank, n_cols]
  *     base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight   [n_rows, rank]
+ *     base_model.model.model.layers.0.mlp.experts.lora_A.weight              of a parameter that is a
+ *     base_model.model.model.layers.0.mlp.experts.base_layer.lora_A.weight   stack, and of another one
  *
  * What the configuration asks for and is not done here is refused by its name: DoRA, biases, whole
  * modules, starts that change the model's weights, and whatever is not known. */
@@ -22,10 +24,17 @@ typedef struct cr_peft {
  * of it. */
 bool cr_peft_is(cr_host *host, const char *path, cr_str *folder);
 
-/* The model's architecture, as GGUF calls it, tells which of Hugging Face's names are meant. The path
- * is kept. */
-cera_status cr_peft_open(cr_peft *peft, cr_host *host, const char *path, const char *arch,
-                         bool has_experts, cera_error *err);
+/* The model that it is for: its architecture, as GGUF calls it, tells which of Hugging Face's names are
+ * meant, and its tensors which matrices of experts. */
+typedef struct cr_peft_model {
+    const char *arch;
+    bool has_experts;
+    const cr_gguf *file;
+} cr_peft_model;
+
+/* The path is kept, the model is not. */
+cera_status cr_peft_open(cr_peft *peft, cr_host *host, const char *path, const cr_peft_model *model,
+                         cera_error *err);
 void cr_peft_close(cr_peft *peft);
 
 #endif

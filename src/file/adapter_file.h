@@ -21,6 +21,7 @@ typedef struct cr_adapter_pair {
     /* Of a pair that was made for Hugging Face's tensors: */
     bool from_halves;  /* B's rows of each head go from halves to pairs, as the model's went */
     bool is_turned;    /* A of an embedding is [n_vocab, rank] */
+    bool is_fused;     /* B of a stack is [n_expert, rank, n_rows] instead */
     int part, n_parts; /* of B's rows, these are for the tensor: part 0 of 2, say; n_parts 0: all */
 } cr_adapter_pair;
 

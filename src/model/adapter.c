@@ -71,6 +71,12 @@ static cera_status list_targets(fitter *f)
     return CERA_OK;
 }
 
+/* What both matrices have in common. */
+static size_t rank_of(const cr_adapter_pair *pair)
+{
+    return (size_t)pair->b.shape[pair->is_fused ? 1 : 0];
+}
+
 /* ---- shapes ------------------------------------------------------------------------------ */
 
 static cera_status want_shape(const fitter *f, const cr_tensor *tensor, const uint64_t want[4])
@@ -88,11 +94,11 @@ static cera_status want_shape(const fitter *f, const cr_tensor *tensor, const ui
                    cr_gguf_show_shape(tensor->shape, tensor->n_dims).text);
 }
 
-/* The rank is what both matrices have in common; everything else follows from the model. */
+/* The rank is the pair's own; everything else follows from the model. */
 static cera_status check_pair(const fitter *f, const cr_adapter_pair *pair, const target *t)
 {
     bool by_rows = t->is_table && !pair->is_turned; /* of A */
-    uint64_t rank = pair->b.shape[0], n_stacked = 1;
+    uint64_t rank = rank_of(pair), n_stacked = 1;
     if (rank < 1 || rank > CR_MAX_RANK)
         return cr_fail(f->err, CERA_E_LIMIT, "%s: %s: expected a rank of 1 to %d, found %llu",
                        f->content->path, pair->b.name.data, CR_MAX_RANK, (unsigned long long)rank);
@@ -107,6 +113,8 @@ static cera_status check_pair(const fitter *f, const cr_adapter_pair *pair, cons
     uint64_t n_rows = t->n_tensor_rows * (uint64_t)CR_MAX(pair->n_parts, 1);
     uint64_t a[4] = { by_rows ? rank : t->n_cols, by_rows ? t->n_cols : rank, n_stacked, 1 };
     uint64_t b[4] = { rank, n_rows, n_stacked, 1 };
+    if (pair->is_fused)
+        memcpy(b, (uint64_t[3]){ n_stacked, rank, n_rows }, 3 * sizeof *b);
     CR_TRY(want_shape(f, &pair->a, a));
     CR_TRY(want_shape(f, &pair->b, b));
     const cr_tensor *both[] = { &pair->a, &pair->b };
@@ -199,6 +207,24 @@ static cera_status fill_b(const fitter *f, const cr_adapter_pair *pair, const ta
     return CERA_OK;
 }
 
+/* B of a stack whose rows have a number of each expert, one rank after the other. */
+static cera_status fill_fused_b(const fitter *f, const cr_adapter_pair *pair, const target *t,
+                                float *row)
+{
+    const cr_delta *delta = &f->adapter->deltas[t->slot];
+    size_t rank = (size_t)delta->rank, n_expert = (size_t)t->n_expert;
+    uint8_t *b = (uint8_t *)(uintptr_t)delta->b;
+    for (size_t i = 0; i < t->n_rows; i++) {
+        for (size_t j = 0; j < rank; j++) {
+            CR_TRY(read_row(f, &pair->b, source_row(f, pair, t, i) * rank + j, row));
+            for (size_t e = 0; e < n_expert; e++)
+                put(b + e * cr_delta_b_bytes(delta), delta->b_type,
+                    (i / CR_STRIP * rank + j) * CR_STRIP + i % CR_STRIP, row[e]);
+        }
+    }
+    return CERA_OK;
+}
+
 /* ---- pairs ------------------------------------------------------------------------------- */
 
 static float scale_of(const cr_adapter_pair *pair, size_t rank)
@@ -214,7 +240,7 @@ static cera_status begin_delta(fitter *f, const cr_adapter_pair *pair, const tar
     static const bool multiplies[CR_TYPE_COUNT] = {
         [CR_TYPE_F32] = true, [CR_TYPE_F16] = true, [CR_TYPE_BF16] = true
     };
-    size_t rank = (size_t)pair->b.shape[0], n_expert = (size_t)CR_MAX(t->n_expert, 1);
+    size_t rank = rank_of(pair), n_expert = (size_t)CR_MAX(t->n_expert, 1);
     bool stays = multiplies[pair->a.type] && !pair->is_turned;
     cr_type a_type = stays ? pair->a.type : CR_TYPE_F32;
     size_t n_cols = t->is_table ? rank : t->n_cols, n_rows = t->is_table ? t->n_cols : rank;
@@ -241,7 +267,7 @@ static cera_status add_pair(fitter *f, const cr_adapter_pair *pair, const target
 {
     CR_TRY(check_pair(f, pair, t));
     cr_delta *delta = &f->adapter->deltas[t->slot];
-    size_t rank = (size_t)pair->b.shape[0];
+    size_t rank = rank_of(pair);
     if (delta->rank == 0) {
         CR_TRY(begin_delta(f, pair, t, delta));
     } else if (pair->expert < 0) {
@@ -263,9 +289,11 @@ static cera_status add_pair(fitter *f, const cr_adapter_pair *pair, const target
     for (size_t e = 0; status == CERA_OK && e < (is_stack ? (size_t)t->n_expert : 1); e++) {
         size_t to = is_stack ? e : (size_t)CR_MAX(pair->expert, 0);
         status = fill_a(f, pair, t, e * rank, to, row);
-        if (status == CERA_OK)
+        if (status == CERA_OK && !pair->is_fused)
             status = fill_b(f, pair, t, e * (size_t)pair->b.shape[1], to, row);
     }
+    if (status == CERA_OK && pair->is_fused)
+        status = fill_fused_b(f, pair, t, row);
     cr_arena_to_mark(&f->scratch, mark);
     return status;
 }
@@ -303,7 +331,7 @@ static cera_status fit_pairs(fitter *f)
 
 static void count_pair(cera_adapter_info *info, const cr_adapter_pair *pair)
 {
-    int rank = (int)pair->b.shape[0];
+    int rank = (int)rank_of(pair);
     info->n_tensors++;
     info->min_rank = info->min_rank > 0 ? CR_MIN(info->min_rank, rank) : rank;
     info->max_rank = CR_MAX(info->max_rank, rank);
@@ -354,7 +382,7 @@ static cr_digest digest_of(const cr_adapter_content *content)
         cr_digest_add(&digest, pair->name.data, pair->name.size);
         add_number(&digest, (uint64_t)(pair->expert + 1));
         add_number(&digest, (uint64_t)pair->part);
-        add_number(&digest, pair->by_root);
+        add_number(&digest, pair->by_root | (uint64_t)pair->is_fused << 1);
         cr_digest_add(&digest, &pair->alpha, sizeof pair->alpha);
         add_tensor(&digest, &pair->a);
         add_tensor(&digest, &pair->b);

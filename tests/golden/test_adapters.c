@@ -88,21 +88,32 @@ static cera_adapter *open_control(cera_engine *engine, const json_t *adapter)
     return open_built(engine, &file);
 }
 
-static cera_adapter *open_peft(cera_engine *engine, const json_t *adapter)
+static cera_status open_folder(cera_engine *engine, const char *config, uint64_t seed,
+                               const toy_part *parts, size_t n, cera_adapter **out, cera_error *err)
 {
-    static toy_part parts[MAX_PARTS];
     gguf_build file;
-    toy_safetensors_build(&file, (uint64_t)golden_int(adapter, "seed"), parts,
-                          read_parts(adapter, parts));
+    toy_safetensors_build(&file, seed, parts, n);
     char folder[] = "/tmp/cera-adapter-XXXXXX";
     assert_non_null(mkdtemp(folder));
     write_file(folder, "adapter_model.safetensors", file.data, file.size);
-    char *config = json_dumps(golden_get(adapter, "config"), 0);
     write_file(folder, "adapter_config.json", config, strlen(config));
-    free(config);
     build_done(&file);
-    cera_adapter *out = open_source(engine, &(cera_source){ .path = folder });
+    cera_status status = cera_adapter_open(engine, &(cera_source){ .path = folder }, out, err);
     remove_folder(folder);
+    return status;
+}
+
+static cera_adapter *open_peft(cera_engine *engine, const json_t *adapter)
+{
+    static toy_part parts[MAX_PARTS];
+    size_t n = read_parts(adapter, parts);
+    char *config = json_dumps(golden_get(adapter, "config"), 0);
+    cera_adapter *out = NULL;
+    cera_error err;
+    if (open_folder(engine, config, (uint64_t)golden_int(adapter, "seed"), parts, n, &out, &err) !=
+        CERA_OK)
+        fail_msg("%s", err.message);
+    free(config);
     return out;
 }
 
@@ -214,6 +225,55 @@ static void test_alpha_is_finite(void **state)
     build_done(&file);
 }
 
+/* Stacks of experts are told apart by their shapes, or not at all. */
+static void test_stacks_of_experts(void **state)
+{
+    (void)state;
+    toy_spec spec = read_spec(find_model("qwen3moe-f32"));
+    const uint64_t n_expert = (uint64_t)spec.n_expert, n_embd = (uint64_t)spec.n_embd;
+    static const char config[] = "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 4,"
+                                 " \"target_parameters\": [\"experts.gate_up_proj\"]}";
+    const struct {
+        uint64_t n_ff, n_cols, n_rows, rank;
+        const char *says; /* NULL: it is opened */
+    } cases[] = {
+        { 96, n_embd, 192, 2, NULL },
+        { 96, 96, n_embd, 2, NULL },                                         /* down_proj */
+        { 96, 192, n_embd, 2, "no experts of the model have these shapes" }, /* as PEFT once did */
+        { 96, n_embd, 96, 2, "no experts of the model have these shapes" },
+        { 96, n_embd, 192, 3, "gate_up_proj: expected rank 2, as r says, its tensors have 3" },
+        { n_embd / 2, n_embd, n_embd, 2, "cannot be told apart" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gguf_build file;
+        spec.n_ff_expert = (int)cases[i].n_ff;
+        toy_build(&spec, &file);
+        cera_engine_options options = default_options(CERA_KV_F32);
+        cera_engine *engine = open_toy(&file, &options);
+        const uint64_t all = cases[i].rank * n_expert;
+        const toy_part parts[] = {
+            { "base_model.model.model.layers.0.mlp.experts.lora_A.weight",
+              CR_TYPE_F32,
+              2,
+              { cases[i].n_cols, all } },
+            { "base_model.model.model.layers.0.mlp.experts.lora_B.weight",
+              CR_TYPE_F32,
+              2,
+              { all, cases[i].n_rows } },
+        };
+        cera_adapter *adapter = NULL;
+        cera_error err = { 0 };
+        cera_status status = open_folder(engine, config, 1, parts, 2, &adapter, &err);
+        if (cases[i].says == NULL)
+            assert_int_equal(status, CERA_OK);
+        else if (status == CERA_OK || strstr(err.message, cases[i].says) == NULL)
+            fail_msg("case %zu: %s", i, err.message);
+        cera_adapter_close(adapter);
+        cera_engine_close(engine);
+        build_done(&file);
+    }
+}
+
 /* ---- control vectors --------------------------------------------------------------------- */
 
 /* One direction, behind a layer. */
@@ -312,6 +372,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference),
         cmocka_unit_test(test_alpha_is_finite),
+        cmocka_unit_test(test_stacks_of_experts),
         cmocka_unit_test(test_control_vectors),
     };
     return cmocka_run_group_tests_name("golden/adapters", tests, load_both, unload_both);
