@@ -884,7 +884,8 @@ typedef struct cera_generate_options {
      * the time it takes: the model computes them together with a token, and a row is used when the
      * sampler chooses just that token. They come from `draft`, a smaller model with the same
      * vocabulary (CERA_E_ARG otherwise) that stays open during the call; NULL: from what followed
-     * the same tokens earlier in the history. How many are tried follows from what they save. */
+     * the same tokens earlier in the history. The session's adapters are for its own model: `draft`
+     * guesses without. How many are tried follows from what they save. */
     int n_draft;
     cera_engine *draft;
 } cera_generate_options;

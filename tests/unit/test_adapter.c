@@ -261,6 +261,61 @@ static void test_swap(void **state)
     stop(engine, &file);
 }
 
+/* Guesses by the model as it is, or from the text, change nothing of what the adapted one says; and what
+ * guesses has no adapters. */
+static void test_drafts(void **state)
+{
+    (void)state;
+    enum { N = 60 };
+    gguf_build file;
+    cera_engine *engine = start(&file, 1, 16, NULL);
+    cera_engine *plain = state_model_open(&file, NULL);
+    cera_adapter *adapter = open_lora(engine, 1, 8);
+    size_t n_accepted = 0, n_other = 0;
+    for (int i = 0; i < 8; i++) {
+        cera_generate_options options;
+        cera_generate_options_init(&options);
+        options.max_tokens = N;
+        options.ignore_eos = true;
+        options.temperature = i % 2 == 0 ? 0 : 0.8F;
+        options.seed = (uint64_t)i;
+        const float scale = i < 4 ? 0.02F : 1; /* guesses that come true, and that do not */
+        cera_session *with = new_session(engine, adapter, scale),
+                     *without = new_session(engine, adapter, scale),
+                     *bare = new_session(plain, NULL, 0);
+        cera_session *const all[] = { with, without, bare };
+        cera_summary found[3];
+        for (int k = 0; k < 3; k++) {
+            append(all[k], i, 20);
+            options.n_draft = k == 0 ? 4 : 0;
+            options.draft = k == 0 && i % 4 < 2 ? plain : NULL;
+            assert_int_equal(cera_session_generate(all[k], &options, NULL, &found[k], NULL),
+                             CERA_OK);
+        }
+        size_t n[3];
+        const int32_t *history[3];
+        for (int k = 0; k < 3; k++)
+            history[k] = cera_session_history(all[k], &n[k]);
+        assert_int_equal(n[0], n[1]);
+        assert_memory_equal(history[0], history[1], n[0] * sizeof *history[0]);
+        assert_same(logits_of(with), logits_of(without));
+        n_accepted += found[0].n_accepted;
+        n_other += n[0] != n[2] || memcmp(history[0], history[2], n[0] * sizeof **history) != 0;
+        for (int k = 0; k < 3; k++)
+            cera_session_free(all[k]);
+    }
+    assert_in_range(n_accepted, 1, 8 * N);
+    assert_in_range(n_other, 4, 8);
+    /* What guessed has computed is what anybody else finds without adapters. */
+    cera_session *s = new_session(plain, NULL, 0);
+    append(s, 0, 21);
+    assert_same(cold(&file, 0, 0, 0, 21), logits_of(s));
+    cera_session_free(s);
+    cera_adapter_close(adapter);
+    cera_engine_close(plain);
+    stop(engine, &file);
+}
+
 static uint64_t n_reused(cera_engine *engine)
 {
     cera_engine_stats stats;
@@ -641,11 +696,12 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scales),  cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_swap),    cmocka_unit_test(test_prefix),
-        cmocka_unit_test(test_files),   cmocka_unit_test(test_embed),
-        cmocka_unit_test(test_batch),   cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_hostile), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_scales),   cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_swap),     cmocka_unit_test(test_drafts),
+        cmocka_unit_test(test_prefix),   cmocka_unit_test(test_files),
+        cmocka_unit_test(test_embed),    cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
