@@ -365,6 +365,7 @@ cera_status cr_builder_finish(cr_builder *b, uint32_t root, cr_automaton **out, 
     if (status == CERA_OK) {
         shorten(a);
         find_classes(a);
+        cr_automaton_find_unicode(a);
         status = check(a, b->is_made, err);
     }
     if (status != CERA_OK) {

@@ -31,8 +31,13 @@ typedef struct cr_node {
     uint32_t edges; /* the first one: those of a node are neighbours */
     uint32_t n_edges;
     uint32_t rule;
-    bool returns; /* the rule may end here */
+    uint32_t unicode; /* where each character outside ASCII leads; CR_UNICODE_... */
+    bool returns;     /* the rule may end here */
 } cr_node;
+
+/* There is no edge for a character outside ASCII; they lead to different places, or some nowhere. */
+#define CR_UNICODE_NONE UINT32_MAX
+#define CR_UNICODE_MIXED (UINT32_MAX - 1)
 
 typedef struct cr_grammar_rule {
     cr_str name;    /* "" for a part of another rule */
@@ -101,6 +106,18 @@ cr_node *cr_builder_get_node(const cr_builder *b, uint32_t node);
 /* Edges from `from` to `to` for one character in ranges[0, n), which are sorted and do not touch.
  * Surrogates are left out. */
 void cr_builder_chars(cr_builder *b, uint32_t from, uint32_t to, const cr_range *ranges, size_t n);
+
+/* Sets `unicode` of every node. */
+void cr_automaton_find_unicode(cr_automaton *automaton);
+
+/* The bytes of characters outside ASCII: what may follow what. */
+typedef struct cr_byte_path {
+    uint8_t n;
+    uint8_t lo[4], hi[4];
+} cr_byte_path;
+
+enum { CR_N_UNICODE_PATHS = 8 };
+extern const cr_byte_path cr_unicode_paths[CR_N_UNICODE_PATHS];
 
 /* The automaton with rule `root`, or why there is none: left recursion, a rule that never ends. A
  * rule that nothing uses is a warning in the host's log. */

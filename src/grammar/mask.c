@@ -34,27 +34,11 @@ void cr_mask_forget(cr_matcher *m)
 
 /* ---- runs of characters ------------------------------------------------------------------ */
 
-/* The bytes of characters outside ASCII: what may follow what. */
-typedef struct byte_path {
-    uint8_t n;
-    uint8_t lo[4], hi[4];
-} byte_path;
-
-static const byte_path unicode_paths[] = {
-    { 2, { 0xc2, 0x80 }, { 0xdf, 0xbf } },
-    { 3, { 0xe0, 0xa0, 0x80 }, { 0xe0, 0xbf, 0xbf } },
-    { 3, { 0xe1, 0x80, 0x80 }, { 0xec, 0xbf, 0xbf } },
-    { 3, { 0xed, 0x80, 0x80 }, { 0xed, 0x9f, 0xbf } },
-    { 3, { 0xee, 0x80, 0x80 }, { 0xef, 0xbf, 0xbf } },
-    { 4, { 0xf0, 0x90, 0x80, 0x80 }, { 0xf0, 0xbf, 0xbf, 0xbf } },
-    { 4, { 0xf1, 0x80, 0x80, 0x80 }, { 0xf3, 0xbf, 0xbf, 0xbf } },
-    { 4, { 0xf4, 0x80, 0x80, 0x80 }, { 0xf4, 0x8f, 0xbf, 0xbf } },
-};
-
 typedef enum answer { NO, YES, NO_ROOM } answer;
 
 /* Whether all characters of path, from byte i on, lead to `wanted`. */
-static answer follow(cr_matcher *m, uint32_t state, const byte_path *path, int i, uint32_t wanted)
+static answer follow(cr_matcher *m, uint32_t state, const cr_byte_path *path, int i,
+                     uint32_t wanted)
 {
     if (state == CR_STATE_FULL)
         return NO_ROOM;
@@ -70,6 +54,30 @@ static answer follow(cr_matcher *m, uint32_t state, const byte_path *path, int i
             return all;
     }
     return YES;
+}
+
+/* Whether all characters outside ASCII lead to `wanted`. Mostly each node says so for its readers;
+ * a state for every byte of a character would cost more than the rest of a mask. */
+static answer unicode_to(cr_matcher *m, uint32_t state, uint32_t wanted)
+{
+    const cr_state *s = &m->states[state];
+    bool is_mixed = false;
+    cr_matcher_begin(m);
+    for (uint32_t i = 0; i < s->n && !is_mixed; i++) {
+        cr_reader reader = m->readers[s->first + i];
+        uint32_t target = m->a->nodes[reader.node].unicode;
+        is_mixed = target == CR_UNICODE_MIXED;
+        if (target < CR_UNICODE_MIXED)
+            cr_matcher_add(m, target, reader.stack);
+    }
+    if (!is_mixed) {
+        uint32_t found = cr_matcher_close(m);
+        return found == CR_STATE_FULL ? NO_ROOM : found == wanted ? YES : NO;
+    }
+    answer all = YES;
+    for (size_t i = 0; i < CR_N_UNICODE_PATHS && all == YES; i++)
+        all = follow(m, state, &cr_unicode_paths[i], 0, wanted);
+    return all;
 }
 
 /* Where most ASCII characters lead; CR_STATE_DEAD or CR_STATE_FULL instead. */
@@ -102,9 +110,7 @@ static answer groups_to(cr_matcher *m, uint32_t state, uint32_t wanted, uint64_t
         *(next == wanted ? &some : &others) |= UINT64_C(1) << m->table->group_of[byte];
     }
     *groups = some & ~others;
-    answer all = YES;
-    for (size_t i = 0; i < CR_COUNT(unicode_paths) && all == YES; i++)
-        all = follow(m, state, &unicode_paths[i], 0, wanted);
+    answer all = unicode_to(m, state, wanted);
     if (all == YES)
         *groups |= UINT64_C(1) << CR_GROUP_UNICODE;
     return all == NO_ROOM ? NO_ROOM : YES;

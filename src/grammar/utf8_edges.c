@@ -88,3 +88,53 @@ void cr_builder_chars(cr_builder *b, uint32_t from, uint32_t to, const cr_range 
         }
     }
 }
+
+/* ---- the way back ------------------------------------------------------------------------ */
+
+const cr_byte_path cr_unicode_paths[CR_N_UNICODE_PATHS] = {
+    { 2, { 0xc2, 0x80 }, { 0xdf, 0xbf } },
+    { 3, { 0xe0, 0xa0, 0x80 }, { 0xe0, 0xbf, 0xbf } },
+    { 3, { 0xe1, 0x80, 0x80 }, { 0xec, 0xbf, 0xbf } },
+    { 3, { 0xed, 0x80, 0x80 }, { 0xed, 0x9f, 0xbf } },
+    { 3, { 0xee, 0x80, 0x80 }, { 0xef, 0xbf, 0xbf } },
+    { 4, { 0xf0, 0x90, 0x80, 0x80 }, { 0xf0, 0xbf, 0xbf, 0xbf } },
+    { 4, { 0xf1, 0x80, 0x80, 0x80 }, { 0xf3, 0xbf, 0xbf, 0xbf } },
+    { 4, { 0xf4, 0x80, 0x80, 0x80 }, { 0xf4, 0x8f, 0xbf, 0xbf } },
+};
+
+/* Where the bytes of a path lead from byte i on: a node, or none, or mixed. */
+static uint32_t path_end(const cr_automaton *a, uint32_t from, const cr_byte_path *path, int i)
+{
+    if (i == path->n)
+        return from;
+    const cr_node *node = &a->nodes[from];
+    uint32_t end = CR_UNICODE_NONE;
+    int seen = path->lo[i]; /* bytes before this one have an edge */
+    for (uint32_t e = 0; e < node->n_edges; e++) {
+        const cr_edge *edge = &a->edges[node->edges + e];
+        bool is_bytes = edge->kind == CR_EDGE_BYTES;
+        if (i > 0 && !is_bytes)
+            return CR_UNICODE_MIXED;
+        if (!is_bytes || edge->hi < path->lo[i] || edge->lo > path->hi[i])
+            continue;
+        uint32_t one = path_end(a, edge->target, path, i + 1);
+        if (edge->lo > seen || one >= CR_UNICODE_MIXED || (end != CR_UNICODE_NONE && end != one))
+            return CR_UNICODE_MIXED;
+        end = one;
+        seen = CR_MAX(seen, edge->hi + 1);
+    }
+    bool is_whole = end == CR_UNICODE_NONE || seen > path->hi[i];
+    return is_whole && (i == 0 || !node->returns) ? end : CR_UNICODE_MIXED;
+}
+
+void cr_automaton_find_unicode(cr_automaton *a)
+{
+    for (uint32_t n = 0; n < a->n_nodes; n++) {
+        uint32_t end = path_end(a, n, &cr_unicode_paths[0], 0);
+        for (size_t i = 1; i < CR_N_UNICODE_PATHS && end != CR_UNICODE_MIXED; i++) {
+            if (path_end(a, n, &cr_unicode_paths[i], 0) != end)
+                end = CR_UNICODE_MIXED;
+        }
+        a->nodes[n].unicode = end;
+    }
+}
