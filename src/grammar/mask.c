@@ -56,9 +56,10 @@ static answer follow(cr_matcher *m, uint32_t state, const cr_byte_path *path, in
     return YES;
 }
 
-/* Whether all characters outside ASCII lead to `wanted`. Mostly each node says so for its readers;
- * a state for every byte of a character would cost more than the rest of a mask. */
-static answer unicode_to(cr_matcher *m, uint32_t state, uint32_t wanted)
+/* Where all characters outside ASCII lead; CR_STATE_UNKNOWN: not to one place; CR_STATE_FULL. Mostly
+ * each node says so for its readers: a state for every byte of a character would cost more than
+ * the rest of a mask. */
+static uint32_t unicode_successor(cr_matcher *m, uint32_t state)
 {
     const cr_state *s = &m->states[state];
     bool is_mixed = false;
@@ -70,50 +71,40 @@ static answer unicode_to(cr_matcher *m, uint32_t state, uint32_t wanted)
         if (target < CR_UNICODE_MIXED)
             cr_matcher_add(m, target, reader.stack);
     }
-    if (!is_mixed) {
-        uint32_t found = cr_matcher_close(m);
-        return found == CR_STATE_FULL ? NO_ROOM : found == wanted ? YES : NO;
-    }
-    answer all = YES;
+    if (!is_mixed)
+        return cr_matcher_close(m);
+    uint32_t wanted = state;
+    for (int i = 0; i < cr_unicode_paths[0].n && wanted != CR_STATE_FULL; i++)
+        wanted = cr_matcher_next(m, wanted, cr_unicode_paths[0].lo[i]);
+    answer all = wanted != CR_STATE_FULL ? YES : NO_ROOM;
     for (size_t i = 0; i < CR_N_UNICODE_PATHS && all == YES; i++)
         all = follow(m, state, &cr_unicode_paths[i], 0, wanted);
-    return all;
+    return all == YES ? wanted : all == NO ? CR_STATE_UNKNOWN : CR_STATE_FULL;
 }
 
-/* Where most ASCII characters lead; CR_STATE_DEAD or CR_STATE_FULL instead. */
-static uint32_t main_successor(cr_matcher *m, uint32_t state)
+/* Where most ASCII characters lead, by majority vote: what more than half of the living bytes lead
+ * to is left; else one of them; CR_STATE_DEAD when none lives. */
+static uint32_t main_successor(const uint32_t next[128])
 {
-    /* By majority vote: what more than half of the living bytes lead to is left; else one of them. */
     uint32_t leader = CR_STATE_DEAD;
     int lead = 0;
     for (int byte = 0; byte < 128; byte++) {
-        uint32_t next = cr_matcher_next(m, state, (uint8_t)byte);
-        if (next == CR_STATE_FULL)
-            return next;
-        if (next == CR_STATE_DEAD)
+        if (next[byte] == CR_STATE_DEAD)
             continue;
         if (lead == 0)
-            leader = next;
-        lead += next == leader ? 1 : -1;
+            leader = next[byte];
+        lead += next[byte] == leader ? 1 : -1;
     }
     return leader;
 }
 
 /* Groups whose characters all lead to `wanted`. */
-static answer groups_to(cr_matcher *m, uint32_t state, uint32_t wanted, uint64_t *groups)
+static uint64_t groups_to(const cr_matcher *m, const uint32_t next[129], uint32_t wanted)
 {
     uint64_t some = 0, others = 0;
-    for (int byte = 0; byte < 128; byte++) {
-        uint32_t next = cr_matcher_next(m, state, (uint8_t)byte);
-        if (next == CR_STATE_FULL)
-            return NO_ROOM;
-        *(next == wanted ? &some : &others) |= UINT64_C(1) << m->table->group_of[byte];
-    }
-    *groups = some & ~others;
-    answer all = unicode_to(m, state, wanted);
-    if (all == YES)
-        *groups |= UINT64_C(1) << CR_GROUP_UNICODE;
-    return all == NO_ROOM ? NO_ROOM : YES;
+    for (int byte = 0; byte <= 128; byte++)
+        *(next[byte] == wanted ? &some : &others) |= UINT64_C(1) << m->table->group_of[byte];
+    return some & ~others;
 }
 
 /* Sets the state's groups; false when there is no room. */
@@ -122,17 +113,19 @@ static bool find_groups(cr_matcher *m, uint32_t state)
     cr_state *s = &m->states[state];
     if (s->after != CR_STATE_UNKNOWN)
         return true;
-    uint32_t next = main_successor(m, state);
-    uint64_t groups = 0;
-    if (next == CR_STATE_FULL ||
-        (next != CR_STATE_DEAD && groups_to(m, state, next, &groups) == NO_ROOM))
+    uint32_t next[129]; /* by ASCII character; the last one is for all others */
+    for (int byte = 0; byte < 128; byte++) {
+        bool is_alike = byte > 0 && m->a->class_of[byte] == m->a->class_of[byte - 1];
+        next[byte] = is_alike ? next[byte - 1] : cr_matcher_next(m, state, (uint8_t)byte);
+        if (next[byte] == CR_STATE_FULL)
+            return false;
+    }
+    next[128] = unicode_successor(m, state);
+    if (next[128] == CR_STATE_FULL)
         return false;
-    uint64_t dead = 0;
-    if (!s->escapes && groups_to(m, state, CR_STATE_DEAD, &dead) == NO_ROOM)
-        return false;
-    s->after = next;
-    s->groups = groups;
-    s->dead = dead;
+    s->after = main_successor(next);
+    s->groups = s->after != CR_STATE_DEAD ? groups_to(m, next, s->after) : 0;
+    s->dead = s->escapes ? 0 : groups_to(m, next, CR_STATE_DEAD);
     return true;
 }
 
