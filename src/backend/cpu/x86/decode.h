@@ -1,0 +1,117 @@
+/* Types that become floats first, 32 weights at a time in registers, for both AVX levels. Who
+ * includes this has included decode8.h or decode16.h.
+ *
+ * A table holds what the few levels of a type are, times the step of the weights at hand, in the
+ * order of the type's definition; a weight is then looked up, and needs no multiplication. */
+#ifndef CR_DECODE_H
+#define CR_DECODE_H
+
+enum { PART = 32, PART_VECS = PART / LANES };
+
+/* A type: its blocks, what is done once for each, and then for each 32 weights of it. */
+typedef struct decoder {
+    size_t weights, bytes; /* of a block */
+    void (*unpack)(unpacked *u, const uint8_t *block);
+    void (*part)(vec w[PART_VECS], const unpacked *u, const uint8_t *block, size_t part);
+} decoder;
+
+/* ---- IQ2: eight weights an entry ---- */
+
+CR_INLINE void part_iq2(vec w[PART_VECS], const unpacked *u, size_t part, const uint16_t *grid)
+{
+    static const float levels[4] = { 8, 25, 43, 0 };
+    CR_UNROLL
+    for (size_t v = 0; v < PART_VECS; v++) {
+        const vec size = look_up_4(table_4(levels, u->step[2 * part + v * LANES / 16]), grid,
+                                   u->index + 4 * part + v * LANES / 8);
+        w[v] = negate(size, u->signs[part], v * LANES);
+    }
+}
+
+/* ---- IQ3: four weights an entry ---- */
+
+CR_INLINE void part_iq3(vec w[PART_VECS], const unpacked *u, size_t part, const uint16_t *grid,
+                        const float levels[8])
+{
+    CR_UNROLL
+    for (size_t v = 0; v < PART_VECS; v++) {
+        const vec size = look_up_8(table_8(levels, u->step[2 * part + v * LANES / 16]), grid,
+                                   u->index + 8 * part + v * LANES / 4);
+        w[v] = negate(size, u->signs[part], v * LANES);
+    }
+}
+
+/* ---- IQ1: eight weights an entry, all moved by an eighth ---- */
+
+CR_INLINE void part_iq1(vec w[PART_VECS], const unpacked *u, size_t part)
+{
+    CR_UNROLL
+    for (size_t v = 0; v < PART_VECS; v++) {
+        w[v] = look_up_iq1(u->step[2 * part + v * LANES / 16], u->index + 4 * part + v * LANES / 8,
+                           u->signs[part], v * LANES);
+    }
+}
+
+/* ---- TQ: 0, 1 or 2, less one ---- */
+
+static const float ternary_levels[4] = { -1, 0, 1, 2 };
+
+CR_INLINE void part_ternary(vec w[PART_VECS], const uint8_t *bytes, int shift, const uint8_t *d)
+{
+    const vec table = table_4(ternary_levels, half_bits(cr_load_u16(d)));
+    CR_UNROLL
+    for (size_t v = 0; v < PART_VECS; v++)
+        w[v] = look_up_bits(table, bytes + v * LANES, shift);
+}
+
+/* ---- MXFP4 ---- */
+
+/* 2^(e - 128); the two smallest are subnormal. */
+CR_INLINE float mxfp4_scale(uint32_t e)
+{
+    const uint32_t bits = e < 2 ? 0x200000u << e : (e - 1) << 23;
+    return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)bits)));
+}
+
+/* ---- the types ---- */
+
+CR_INLINE void unpack_nothing(unpacked *u, const uint8_t *block)
+{
+    (void)u;
+    (void)block;
+}
+
+#define PART_OF(type, code)                                                                        \
+    CR_INLINE void part_##type(vec w[PART_VECS], const unpacked *u, const uint8_t *block,          \
+                               size_t part)                                                        \
+    {                                                                                              \
+        (void)u, (void)block, (void)part;                                                          \
+        code;                                                                                      \
+    }
+static const float iq3_xxs_levels[8] = { 4, 12, 20, 28, 36, 44, 52, 62 };
+static const float iq3_s_levels[8] = { 1, 3, 5, 7, 9, 11, 13, 15 };
+PART_OF(iq2_xxs, part_iq2(w, u, part, cr_grid_iq2_xxs))
+PART_OF(iq2_xs, part_iq2(w, u, part, cr_grid_iq2_xs))
+PART_OF(iq2_s, part_iq2(w, u, part, cr_grid_iq2_s))
+PART_OF(iq3_xxs, part_iq3(w, u, part, cr_grid_iq3_xxs, iq3_xxs_levels))
+PART_OF(iq3_s, part_iq3(w, u, part, cr_grid_iq3_s, iq3_s_levels))
+PART_OF(iq1_s, part_iq1(w, u, part))
+PART_OF(iq1_m, part_iq1(w, u, part))
+PART_OF(tq1_0, part_ternary(w, u->digit + PART * part, 0, block + 52))
+PART_OF(tq2_0, part_ternary(w, block + part / 4 * 32, (int)(part % 4 * 2), block + 64))
+PART_OF(mxfp4, mxfp4_weights(w, block + 1, mxfp4_scale(block[0])))
+
+/* X(type, weights of a block, its bytes, unpack) */
+#define DECODERS(X)                                                                                \
+    X(iq2_xxs, 256, 66, unpack_iq2_xxs)                                                            \
+    X(iq2_xs, 256, 74, unpack_iq2_xs)                                                              \
+    X(iq2_s, 256, 82, unpack_iq2_s)                                                                \
+    X(iq3_xxs, 256, 98, unpack_iq3_xxs)                                                            \
+    X(iq3_s, 256, 110, unpack_iq3_s)                                                               \
+    X(iq1_s, 256, 50, unpack_iq1_s)                                                                \
+    X(iq1_m, 256, 56, unpack_iq1_m)                                                                \
+    X(tq1_0, 256, 54, unpack_tq1_0)                                                                \
+    X(tq2_0, 256, 66, unpack_nothing)                                                              \
+    X(mxfp4, 32, 17, unpack_nothing)
+
+#endif

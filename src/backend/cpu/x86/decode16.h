@@ -1,0 +1,73 @@
+/* What decode.h needs, sixteen lanes: two entries of a grid of eight, or four of a grid of four. */
+#ifndef CR_DECODE16_H
+#define CR_DECODE16_H
+
+#include "backend/cpu/x86/grid_unpack.h"
+#include "backend/cpu/x86/lanes16.h"
+
+/* Numbers of two bits, and of three, by which tables of four and of eight are looked up. Bits above
+ * them do not count; a table of eight is there twice, as what is looked up has four bits. */
+CR_INLINE vec table_4(const float levels[4], float step)
+{
+    return vec_mul(vec_all(&step), _mm512_broadcast_f32x4(_mm_loadu_ps(levels)));
+}
+
+CR_INLINE vec table_8(const float levels[8], float step)
+{
+    return vec_mul(vec_all(&step), _mm512_broadcast_f32x8(_mm256_loadu_ps(levels)));
+}
+
+/* The weights of two entries. */
+CR_INLINE vec look_up_4(vec table, const uint16_t *grid, const uint16_t *index)
+{
+    const __m512i entries =
+        _mm512_set1_epi32((int)(grid[index[0]] | (uint32_t)grid[index[1]] << 16));
+    const __m512i shift =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return _mm512_permutevar_ps(table, _mm512_srlv_epi32(entries, shift));
+}
+
+CR_INLINE vec look_up_8(vec table, const uint16_t *grid, const uint16_t *index)
+{
+    const __m512i entries =
+        _mm512_mask_set1_epi32(_mm512_set1_epi32(grid[index[0]] | grid[index[1]] << 12), 0xff00,
+                               grid[index[2]] | grid[index[3]] << 12);
+    const __m512i shift = _mm512_setr_epi32(0, 3, 6, 9, 12, 15, 18, 21, 0, 3, 6, 9, 12, 15, 18, 21);
+    return _mm512_permutexvar_ps(_mm512_srlv_epi32(entries, shift), table);
+}
+
+/* Weights of the IQ1 grid, an eighth above their levels or below them. */
+CR_INLINE vec look_up_iq1(float step, const uint16_t *index, uint32_t minus, size_t first)
+{
+    static const float levels[4] = { -0.875f, 0.125f, 1.125f, 2.125f };
+    const vec above = look_up_4(_mm512_broadcast_f32x4(_mm_loadu_ps(levels)), cr_grid_iq1, index);
+    const vec level =
+        _mm512_mask_sub_ps(above, (__mmask16)(minus >> first), above, _mm512_set1_ps(0.25f));
+    return vec_mul(vec_all(&step), level);
+}
+
+/* Minus the weights whose bits, from bit `first` on, are set. */
+CR_INLINE vec negate(vec w, uint32_t signs, size_t first)
+{
+    return _mm512_mask_xor_ps(w, (__mmask16)(signs >> first), w, _mm512_set1_ps(-0.0f));
+}
+
+/* Two bits of each byte, from bit `shift` on. */
+CR_INLINE vec look_up_bits(vec table, const uint8_t *bytes, int shift)
+{
+    const __m512i numbers = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)bytes));
+    return _mm512_permutevar_ps(table, _mm512_srli_epi32(numbers, (unsigned)shift));
+}
+
+/* ---- MXFP4: [exponent][16 bytes] ---- */
+
+CR_INLINE void mxfp4_weights(vec w[2], const uint8_t *bytes, float d)
+{
+    const vec levels = _mm512_setr_ps(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+    const vec table = vec_mul(vec_all(&d), levels);
+    const __m512i q = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)bytes));
+    w[0] = _mm512_permutexvar_ps(q, table);
+    w[1] = _mm512_permutexvar_ps(_mm512_srli_epi32(q, 4), table);
+}
+
+#endif

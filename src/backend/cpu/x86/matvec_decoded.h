@@ -1,0 +1,59 @@
+/* Matrix times vector for types that become floats first, for both AVX levels. A weight goes from
+ * decode.h's registers into its chain; chains are lanes.
+ *
+ * Two rows at a time: the sums of one wait for each other, and the activations serve both. */
+#ifndef CR_MATVEC_DECODED_H
+#define CR_MATVEC_DECODED_H
+
+#include "backend/cpu/x86/decode.h"
+
+enum { ROWS = 2, CHAIN_VECS = CR_CHAINS / LANES };
+
+CR_INLINE void dot_rows(float *y, const uint8_t *const row[ROWS], size_t ahead, size_t n_rows,
+                        const cr_act *x, decoder type)
+{
+    unpacked u[ROWS];
+    vec chain[ROWS][CHAIN_VECS];
+    CR_UNROLL
+    for (size_t r = 0; r < ROWS; r++)
+        CR_UNROLL
+    for (size_t v = 0; v < CHAIN_VECS; v++)
+        chain[r][v] = vec_zero();
+    for (size_t i = 0, at = 0; i < x->n; i += type.weights, at += type.bytes) {
+        CR_UNROLL
+        for (size_t r = 0; r < ROWS; r++) {
+            for (size_t line = 0; line < type.bytes; line += 64)
+                _mm_prefetch((const char *)row[r] + at + ahead + line, _MM_HINT_T1);
+            type.unpack(&u[r], row[r] + at);
+        }
+        for (size_t part = 0; part < type.weights / PART; part++)
+            CR_UNROLL
+        for (size_t r = 0; r < ROWS; r++) {
+            vec w[PART_VECS];
+            type.part(w, &u[r], row[r] + at, part);
+            CR_UNROLL
+            for (size_t v = 0; v < PART_VECS; v++) {
+                const vec f = vec_load(x->f + i + PART * part + v * LANES);
+                chain[r][v % CHAIN_VECS] = vec_fma(w[v], f, chain[r][v % CHAIN_VECS]);
+            }
+        }
+    }
+    CR_UNROLL
+    for (size_t r = 0; r < ROWS; r++)
+        if (r < n_rows)
+            y[r] = merge_vecs(chain[r]);
+}
+
+CR_INLINE void matvec_decoded(float *y, const void *w, size_t row_bytes, size_t n_rows,
+                              const cr_act *x, decoder type)
+{
+    const size_t band = ROWS * row_bytes;
+    const size_t ahead = (4095 + band) / band * band; /* as in rows4.h */
+    const uint8_t *p = w;
+    for (size_t i = 0; i < n_rows; i += ROWS, p += band) {
+        const uint8_t *const row[ROWS] = { p, i + 1 < n_rows ? p + row_bytes : p };
+        dot_rows(y + i, row, ahead, CR_MIN(n_rows - i, (size_t)ROWS), x, type);
+    }
+}
+
+#endif
