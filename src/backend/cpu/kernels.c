@@ -115,7 +115,7 @@ cr_act cr_act_at(void *buffer, size_t n)
 {
     const size_t groups = n_groups(n);
     char *p = buffer;
-    cr_act act = { .f = buffer, .n = n };
+    cr_act act = { .f = buffer, .n = n, .prefetch = CR_PREFETCH };
     p += groups * 512 * sizeof(float);
     act.q = (int8_t *)p;
     p += groups * 512;

@@ -28,6 +28,7 @@ enum {
     CR_KEY_CHUNK = 256, /* keys per softmax chunk, cut at absolute multiples */
     CR_TILE_KEYS = 32,  /* keys that a kernel of tiles unpacks at a time */
     CR_PANEL_ROWS = 32, /* rows that a matmul kernel unpacks at a time */
+    CR_PREFETCH = 8192, /* bytes ahead of the rows at work, where nothing better is known */
     CR_BLAS_ROWS = 64,  /* rows that become floats for OpenBLAS at a time */
     CR_PANEL_CHAIN_BYTES = CR_CHAINS * CR_PANEL_ROWS * 8 * sizeof(float), /* of 8 columns */
     CR_PANEL_BLOCK_BYTES = CR_PANEL_ROWS * CR_ACT_BLOCK * sizeof(float),  /* 32 of each */
@@ -51,7 +52,8 @@ typedef struct cr_packed {
  * of cr_kernels_int8 only. The kernel fills them up with zero blocks to a multiple of 16. All four
  * are aligned to 64 bytes.
  *   packed [n / 32]     NULL, or where the pack kernel has put the row, as lane `lane`: rows that follow
- *                       each other share it. Aligned to 64 bytes. */
+ *                       each other share it. Aligned to 64 bytes.
+ *   prefetch            how far behind the rows that it reads a matrix kernel asks for more */
 typedef struct cr_act {
     float *f;
     int8_t *q;
@@ -60,6 +62,7 @@ typedef struct cr_act {
     size_t n;
     cr_packed *packed;
     size_t lane;
+    size_t prefetch;
 } cr_act;
 
 /* Where activation i lies in q. */

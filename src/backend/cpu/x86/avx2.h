@@ -21,15 +21,6 @@
 
 /* ---- four rows ---- */
 
-/* The line of each row, for steps of at most 64 bytes. */
-CR_INLINE void prefetch_rows(const rows4 *r, size_t at)
-{
-    _mm_prefetch((const char *)r->p[0] + at + r->ahead, _MM_HINT_T1);
-    _mm_prefetch((const char *)r->p[1] + at + r->ahead, _MM_HINT_T1);
-    _mm_prefetch((const char *)r->p[2] + at + r->ahead, _MM_HINT_T1);
-    _mm_prefetch((const char *)r->p[3] + at + r->ahead, _MM_HINT_T1);
-}
-
 CR_INLINE void store_rows(float *y, __m128 sums, size_t n_rows)
 {
     if (n_rows >= 4) {

@@ -30,25 +30,7 @@ CR_INLINE void rows4_move(rows4 *r, size_t n_bytes)
     r->p[1] += n_bytes;
     r->p[2] += n_bytes;
     r->p[3] += n_bytes;
-}
-
-CR_INLINE void prefetch(const uint8_t *p, size_t n_bytes)
-{
-    _mm_prefetch((const char *)p, _MM_HINT_T1);
-    if (n_bytes > 64)
-        _mm_prefetch((const char *)p + 64, _MM_HINT_T1);
-    if (n_bytes > 128)
-        _mm_prefetch((const char *)p + 128, _MM_HINT_T1);
-    if (n_bytes > 192)
-        _mm_prefetch((const char *)p + 192, _MM_HINT_T1);
-}
-
-CR_INLINE void prefetch_rows(const rows4 *r, size_t at, size_t n_bytes)
-{
-    prefetch(r->p[0] + r->ahead + at, n_bytes);
-    prefetch(r->p[1] + r->ahead + at, n_bytes);
-    prefetch(r->p[2] + r->ahead + at, n_bytes);
-    prefetch(r->p[3] + r->ahead + at, n_bytes);
+    r->ahead += 4 * n_bytes;
 }
 
 /* Lane 4 k of s is the sum of row k; stores the n_rows <= 4 that exist. */

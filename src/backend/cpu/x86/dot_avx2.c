@@ -40,17 +40,17 @@ CR_INLINE void add_rest(__m256 *low, __m256 *high, const uint8_t *p, const float
 
 /* y[i] = scale * dot(row i, f) */
 CR_INLINE void dot_rows(float *y, const void *w, size_t row_bytes, size_t n_rows, const float *f,
-                        size_t n, float scale, size_t size, load_floats *load)
+                        size_t n, float scale, size_t size, load_floats *load, size_t distance)
 {
     for (size_t i = 0; i < n_rows; i += 4) {
-        const rows4 r = rows4_at(w, row_bytes, i, n_rows);
+        const rows4 r = rows4_at(w, row_bytes, i, n_rows, distance);
         __m256 a0 = _mm256_setzero_ps(), a1 = a0, a2 = a0, a3 = a0; /* chains 0 to 7 */
         __m256 b0 = a0, b1 = a0, b2 = a0, b3 = a0;                  /* 8 to 15 */
         size_t j = 0;
         for (; j + 16 <= n; j += 16) {
             const __m256 x = _mm256_loadu_ps(f + j), z = _mm256_loadu_ps(f + j + 8);
             const size_t at = size * j, next = at + 8 * size;
-            prefetch_rows(&r, at);
+            prefetch_rows(&r, at, 16 * size);
             a0 = _mm256_fmadd_ps(load(r.p[0] + at), x, a0);
             a1 = _mm256_fmadd_ps(load(r.p[1] + at), x, a1);
             a2 = _mm256_fmadd_ps(load(r.p[2] + at), x, a2);
@@ -74,27 +74,27 @@ CR_INLINE void dot_rows(float *y, const void *w, size_t row_bytes, size_t n_rows
 
 void cr_matvec_f32__avx2(float *y, const void *w, size_t row_bytes, size_t n_rows, const cr_act *x)
 {
-    dot_rows(y, w, row_bytes, n_rows, x->f, x->n, 1.0f, 4, load_f32);
+    dot_rows(y, w, row_bytes, n_rows, x->f, x->n, 1.0f, 4, load_f32, x->prefetch);
 }
 
 void cr_matvec_f16__avx2(float *y, const void *w, size_t row_bytes, size_t n_rows, const cr_act *x)
 {
-    dot_rows(y, w, row_bytes, n_rows, x->f, x->n, 1.0f, 2, load_f16);
+    dot_rows(y, w, row_bytes, n_rows, x->f, x->n, 1.0f, 2, load_f16, x->prefetch);
 }
 
 void cr_matvec_bf16__avx2(float *y, const void *w, size_t row_bytes, size_t n_rows, const cr_act *x)
 {
-    dot_rows(y, w, row_bytes, n_rows, x->f, x->n, 1.0f, 2, load_bf16);
+    dot_rows(y, w, row_bytes, n_rows, x->f, x->n, 1.0f, 2, load_bf16, x->prefetch);
 }
 
 void cr_dot_keys_f32__avx2(float *s, const float *q, const void *keys, float scale, size_t n,
                            size_t n_keys)
 {
-    dot_rows(s, keys, 4 * n, n_keys, q, n, scale, 4, load_f32);
+    dot_rows(s, keys, 4 * n, n_keys, q, n, scale, 4, load_f32, KEYS_DISTANCE);
 }
 
 void cr_dot_keys_f16__avx2(float *s, const float *q, const void *keys, float scale, size_t n,
                            size_t n_keys)
 {
-    dot_rows(s, keys, 2 * n, n_keys, q, n, scale, 2, load_f16);
+    dot_rows(s, keys, 2 * n, n_keys, q, n, scale, 2, load_f16, KEYS_DISTANCE);
 }

@@ -24,10 +24,10 @@ CR_INLINE __m512 load_bf16(const uint8_t *p, __mmask16 lanes)
 
 /* y[i] = scale * dot(row i, f) */
 CR_INLINE void dot_rows(float *y, const void *w, size_t row_bytes, size_t n_rows, const float *f,
-                        size_t n, float scale, size_t size, load_floats *load)
+                        size_t n, float scale, size_t size, load_floats *load, size_t distance)
 {
     for (size_t i = 0; i < n_rows; i += 4) {
-        const rows4 r = rows4_at(w, row_bytes, i, n_rows);
+        const rows4 r = rows4_at(w, row_bytes, i, n_rows, distance);
         __m512 c0 = _mm512_setzero_ps(), c1 = c0, c2 = c0, c3 = c0;
         size_t j = 0;
         for (; j + 16 <= n; j += 16) {
@@ -54,29 +54,29 @@ CR_INLINE void dot_rows(float *y, const void *w, size_t row_bytes, size_t n_rows
 void cr_matvec_f32__avx512(float *y, const void *w, size_t row_bytes, size_t n_rows,
                            const cr_act *x)
 {
-    dot_rows(y, w, row_bytes, n_rows, x->f, x->n, 1.0f, 4, load_f32);
+    dot_rows(y, w, row_bytes, n_rows, x->f, x->n, 1.0f, 4, load_f32, x->prefetch);
 }
 
 void cr_matvec_f16__avx512(float *y, const void *w, size_t row_bytes, size_t n_rows,
                            const cr_act *x)
 {
-    dot_rows(y, w, row_bytes, n_rows, x->f, x->n, 1.0f, 2, load_f16);
+    dot_rows(y, w, row_bytes, n_rows, x->f, x->n, 1.0f, 2, load_f16, x->prefetch);
 }
 
 void cr_matvec_bf16__avx512(float *y, const void *w, size_t row_bytes, size_t n_rows,
                             const cr_act *x)
 {
-    dot_rows(y, w, row_bytes, n_rows, x->f, x->n, 1.0f, 2, load_bf16);
+    dot_rows(y, w, row_bytes, n_rows, x->f, x->n, 1.0f, 2, load_bf16, x->prefetch);
 }
 
 void cr_dot_keys_f32__avx512(float *s, const float *q, const void *keys, float scale, size_t n,
                              size_t n_keys)
 {
-    dot_rows(s, keys, 4 * n, n_keys, q, n, scale, 4, load_f32);
+    dot_rows(s, keys, 4 * n, n_keys, q, n, scale, 4, load_f32, KEYS_DISTANCE);
 }
 
 void cr_dot_keys_f16__avx512(float *s, const float *q, const void *keys, float scale, size_t n,
                              size_t n_keys)
 {
-    dot_rows(s, keys, 2 * n, n_keys, q, n, scale, 2, load_f16);
+    dot_rows(s, keys, 2 * n, n_keys, q, n, scale, 2, load_f16, KEYS_DISTANCE);
 }

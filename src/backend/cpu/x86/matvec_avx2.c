@@ -10,15 +10,13 @@ CR_INLINE void matvec(float *y, const void *w, size_t row_bytes, size_t n_rows, 
 {
     const size_t n_blocks = x->n / 32;
     for (size_t i = 0; i < n_rows; i += 4) {
-        const rows4 r = rows4_at(w, row_bytes, i, n_rows);
+        const rows4 r = rows4_at(w, row_bytes, i, n_rows, x->prefetch);
         __m256 chain[8];
         for (int k = 0; k < 8; k++)
             chain[k] = _mm256_setzero_ps();
         size_t pair = 0, at = 0;
         for (; 2 * pair + 2 <= n_blocks; pair++, at += pair_bytes) {
-            prefetch_rows(&r, at);
-            if (pair_bytes > 64)
-                prefetch_rows(&r, at + 34);
+            prefetch_rows(&r, at, pair_bytes);
             chain[pair % 8] = add(chain[pair % 8], &r, at, x, pair);
         }
         if (2 * pair < n_blocks) {

@@ -6,11 +6,12 @@
 #define CR_MATVEC_DECODED_H
 
 #include "backend/cpu/x86/decode.h"
+#include "backend/cpu/x86/rows4.h"
 
 enum { ROWS = 2, CHAIN_VECS = CR_CHAINS / LANES };
 
-CR_INLINE void dot_rows(float *y, const uint8_t *const row[ROWS], size_t ahead, size_t n_rows,
-                        const cr_act *x, decoder type)
+CR_INLINE void dot_rows(float *y, const uint8_t *const row[ROWS], const uint8_t *ahead,
+                        size_t n_rows, const cr_act *x, decoder type)
 {
     unpacked u[ROWS];
     vec chain[ROWS][CHAIN_VECS];
@@ -22,8 +23,7 @@ CR_INLINE void dot_rows(float *y, const uint8_t *const row[ROWS], size_t ahead, 
     for (size_t i = 0, at = 0; i < x->n; i += type.weights, at += type.bytes) {
         CR_UNROLL
         for (size_t r = 0; r < ROWS; r++) {
-            for (size_t line = 0; line < type.bytes; line += 64)
-                _mm_prefetch((const char *)row[r] + at + ahead + line, _MM_HINT_T1);
+            prefetch(ahead + ROWS * at + r * type.bytes, type.bytes);
             type.unpack(&u[r], row[r] + at);
         }
         for (size_t part = 0; part < type.weights / PART; part++)
@@ -48,11 +48,10 @@ CR_INLINE void matvec_decoded(float *y, const void *w, size_t row_bytes, size_t 
                               const cr_act *x, decoder type)
 {
     const size_t band = ROWS * row_bytes;
-    const size_t ahead = (4095 + band) / band * band; /* as in rows4.h */
     const uint8_t *p = w;
     for (size_t i = 0; i < n_rows; i += ROWS, p += band) {
         const uint8_t *const row[ROWS] = { p, i + 1 < n_rows ? p + row_bytes : p };
-        dot_rows(y + i, row, ahead, CR_MIN(n_rows - i, (size_t)ROWS), x, type);
+        dot_rows(y + i, row, p + band + x->prefetch, CR_MIN(n_rows - i, (size_t)ROWS), x, type);
     }
 }
 

@@ -12,7 +12,7 @@ CR_INLINE void matvec(float *y, const void *w, size_t row_bytes, size_t n_rows, 
 {
     const size_t n_super = x->n / 256;
     for (size_t i = 0; i < n_rows; i += 4) {
-        const rows4 r = rows4_at(w, row_bytes, i, n_rows);
+        const rows4 r = rows4_at(w, row_bytes, i, n_rows, x->prefetch);
         __m256 chain[8];
         for (int k = 0; k < 8; k++)
             chain[k] = _mm256_setzero_ps();
@@ -97,9 +97,9 @@ CR_INLINE void q4_k_super(__m256 chain[4], const rows4 *r, size_t at, const cr_a
     const __m256 d = both(row_halves(r, at)), dmin = both(row_halves(r, at + 2));
     uint8_t scales[64];
     q4_k_transpose(scales, r, at);
-    prefetch_rows(r, at);
-    prefetch_rows(r, at + 64);
-    prefetch_rows(r, at + 128);
+    prefetch_rows(r, at, 64);
+    prefetch_rows(r, at + 64, 64);
+    prefetch_rows(r, at + 128, 16);
     for (size_t k = 0; k < 4; k++) {
         const __m256i first = pair_q(x, pair + k, 0), second = pair_q(x, pair + k, 1);
         const size_t chunk = at + 16 + 32 * k;
@@ -155,11 +155,11 @@ CR_INLINE void q5_k_super(__m256 chain[4], const rows4 *r, size_t at, const cr_a
 {
     uint8_t scales[64];
     q4_k_transpose(scales, r, at);
-    prefetch_rows(r, at);
+    prefetch_rows(r, at, 64);
     chain[0] = q5_k_pair(chain[0], r, at, 0, x, pair, scales);
-    prefetch_rows(r, at + 64);
+    prefetch_rows(r, at + 64, 64);
     chain[1] = q5_k_pair(chain[1], r, at, 1, x, pair + 1, scales);
-    prefetch_rows(r, at + 128);
+    prefetch_rows(r, at + 128, 48);
     chain[2] = q5_k_pair(chain[2], r, at, 2, x, pair + 2, scales);
     chain[3] = q5_k_pair(chain[3], r, at, 3, x, pair + 3, scales);
 }
@@ -213,10 +213,10 @@ CR_INLINE void q2_k_super(__m256 chain[4], const rows4 *r, size_t at, const cr_a
 {
     uint8_t scales[64];
     transpose_rows(scales, r, at);
-    prefetch_rows(r, at);
+    prefetch_rows(r, at, 64);
     chain[0] = q2_k_pair(chain[0], r, at, 0, x, pair, scales);
     chain[1] = q2_k_pair(chain[1], r, at, 1, x, pair + 1, scales);
-    prefetch_rows(r, at + 64);
+    prefetch_rows(r, at + 64, 20);
     chain[2] = q2_k_pair(chain[2], r, at, 2, x, pair + 2, scales);
     chain[3] = q2_k_pair(chain[3], r, at, 3, x, pair + 3, scales);
 }
@@ -272,10 +272,10 @@ CR_INLINE void q3_k_super(__m256 chain[4], const rows4 *r, size_t at, const cr_a
     uint8_t scales[64];
     transpose_words(scales, q3_k_scales(r->p[0] + at + 94), q3_k_scales(r->p[1] + at + 94),
                     q3_k_scales(r->p[2] + at + 94), q3_k_scales(r->p[3] + at + 94));
-    prefetch_rows(r, at);
+    prefetch_rows(r, at, 64);
     chain[0] = q3_k_pair(chain[0], r, at, 0, x, pair, scales);
     chain[1] = q3_k_pair(chain[1], r, at, 1, x, pair + 1, scales);
-    prefetch_rows(r, at + 64);
+    prefetch_rows(r, at + 64, 46);
     chain[2] = q3_k_pair(chain[2], r, at, 2, x, pair + 2, scales);
     chain[3] = q3_k_pair(chain[3], r, at, 3, x, pair + 3, scales);
 }
@@ -319,11 +319,11 @@ CR_INLINE void iq4_xs_super(__m256 chain[4], const rows4 *r, size_t at, const cr
     uint8_t scales[32];
     _mm_storeu_si128((__m128i *)scales, _mm_unpacklo_epi8(s02, s13));
     _mm_storeu_si128((__m128i *)(scales + 16), _mm_unpackhi_epi8(s02, s13));
-    prefetch_rows(r, at);
+    prefetch_rows(r, at, 64);
     chain[0] = iq4_xs_pair(chain[0], r, at, 0, x, pair, scales);
-    prefetch_rows(r, at + 64);
+    prefetch_rows(r, at + 64, 64);
     chain[1] = iq4_xs_pair(chain[1], r, at, 1, x, pair + 1, scales);
-    prefetch_rows(r, at + 128);
+    prefetch_rows(r, at + 128, 8);
     chain[2] = iq4_xs_pair(chain[2], r, at, 2, x, pair + 2, scales);
     chain[3] = iq4_xs_pair(chain[3], r, at, 3, x, pair + 3, scales);
 }
@@ -383,13 +383,13 @@ CR_INLINE void q6_k_super(__m256 chain[4], const rows4 *r, size_t at, const cr_a
     const __m256 d = both(row_halves(r, at + 208));
     uint8_t scales[64];
     transpose_rows(scales, r, at + 192);
-    prefetch_rows(r, at);
+    prefetch_rows(r, at, 64);
     chain[0] = q6_k_pair(chain[0], r, at, 0, x, pair, d, scales);
-    prefetch_rows(r, at + 64);
+    prefetch_rows(r, at + 64, 64);
     chain[1] = q6_k_pair(chain[1], r, at, 1, x, pair + 1, d, scales);
-    prefetch_rows(r, at + 128);
+    prefetch_rows(r, at + 128, 64);
     chain[2] = q6_k_pair(chain[2], r, at, 2, x, pair + 2, d, scales);
-    prefetch_rows(r, at + 192);
+    prefetch_rows(r, at + 192, 18);
     chain[3] = q6_k_pair(chain[3], r, at, 3, x, pair + 3, d, scales);
 }
 

@@ -13,7 +13,7 @@ CR_INLINE void matvec(float *y, const void *w, size_t row_bytes, size_t n_rows, 
 {
     const size_t n_super = x->n / 256;
     for (size_t i = 0; i < n_rows; i += 4) {
-        rows4 r = rows4_at(w, row_bytes, i, n_rows);
+        rows4 r = rows4_at(w, row_bytes, i, n_rows, x->prefetch);
         __m512 c0 = _mm512_setzero_ps(), c1 = c0, c2 = c0, c3 = c0;
         size_t s = 0;
         for (; s + 2 <= n_super; s += 2) {

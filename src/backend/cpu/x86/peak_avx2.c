@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* As far ahead as rows are prefetched, at least. */
+/* As far ahead as is prefetched. */
 enum { AHEAD = 4096 };
 
 CR_INLINE __m256i load(const void *p)
@@ -16,8 +16,7 @@ uint64_t cr_read_all__avx2(const void *p, size_t n)
     const uint8_t *at = p;
     __m256i s0 = _mm256_setzero_si256(), s1 = s0, s2 = s0, s3 = s0;
     for (; n >= 128; n -= 128, at += 128) {
-        _mm_prefetch((const char *)at + AHEAD, _MM_HINT_T1);
-        _mm_prefetch((const char *)at + AHEAD + 64, _MM_HINT_T1);
+        prefetch(at + AHEAD, 128);
         s0 = _mm256_add_epi64(s0, load(at));
         s1 = _mm256_add_epi64(s1, load(at + 32));
         s2 = _mm256_add_epi64(s2, load(at + 64));

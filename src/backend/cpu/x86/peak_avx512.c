@@ -1,7 +1,7 @@
 /* What the machine can do at best: see kernels.h. */
 #include "backend/cpu/x86/avx512.h"
 
-/* As far ahead as rows are prefetched, at least. */
+/* As far ahead as is prefetched. */
 enum { AHEAD = 4096 };
 
 uint64_t cr_read_all__avx512(const void *p, size_t n)
