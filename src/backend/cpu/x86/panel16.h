@@ -15,8 +15,9 @@ enum { PANEL = 16 };
 typedef __m512i ints;
 
 typedef struct panel_block {
-    __m512i w[8]; /* [32 / 4][row][4]: weight plus the type's offset */
-    __m512 d, m;  /* [row] */
+    __m512i w[8];    /* [32 / 4][row][4]: weight plus the type's offset */
+    __m512 d, m;     /* [row] */
+    __m512 scale[2]; /* [row]: of a block's halves, where they have one each: an integer */
 } panel_block;
 
 /* Sixteen rows; the last one again in place of those that do not exist. */
@@ -184,20 +185,18 @@ CR_INLINE void add_top(panel_block *to, const __m512i top[8], int shift, char ke
     }
 }
 
-/* Bytes 2 k and 2 k + 1 of each lane, as words. */
-CR_INLINE __m512 scale_pair(__m512i bytes, int k)
+/* Byte k of each lane, with its sign, as a float. */
+CR_INLINE __m512 signed_byte(__m512i bytes, int k)
 {
-    const __m512i pair = _mm512_srl_epi32(bytes, _mm_cvtsi32_si128(16 * k));
-    const __m512i first = _mm512_srai_epi32(_mm512_slli_epi32(pair, 24), 24);
-    const __m512i second = _mm512_srai_epi32(_mm512_slli_epi32(pair, 16), 24);
-    return _mm512_castsi512_ps(
-        _mm512_mask_blend_epi16(0xaaaaaaaa, first, _mm512_slli_epi32(second, 16)));
+    const __m512i top = _mm512_sll_epi32(bytes, _mm_cvtsi32_si128(24 - 8 * k));
+    return _mm512_cvtepi32_ps(_mm512_srai_epi32(top, 24));
 }
 
-/* Bytes 2 k and 2 k + 1 of each lane are the scales of the block's halves, which m gets. */
+/* Bytes 2 k and 2 k + 1 of each lane are the scales of the block's halves. */
 CR_INLINE void set_scales(panel_block *to, __m512i bytes, int k)
 {
-    to->m = scale_pair(bytes, k);
+    to->scale[0] = signed_byte(bytes, 2 * k);
+    to->scale[1] = signed_byte(bytes, 2 * k + 1);
 }
 
 #include "backend/cpu/x86/panel_fill.h"
@@ -267,7 +266,7 @@ typedef struct weights {
     panel_fill *fill;
     short offset; /* a byte is so much more than the weight */
     bool minima;  /* m is a minimum */
-    bool groups;  /* m has the integer scales of a block's halves */
+    bool groups;  /* a block's halves have integer scales */
 } weights;
 
 /* TYPE(name, members of weights) */
