@@ -67,9 +67,9 @@ CR_INLINE void prepare_columns(column_blocks *to, const cr_act *x, size_t n_colu
 /* Rows and columns of the result. */
 typedef struct tile {
     float *y; /* y[c * y_stride + r], r in [0, n_rows), at most 16 for each panel */
-    size_t y_stride, n_rows;
+    size_t y_stride, n_rows, n_blocks;
     const panel_block *panels; /* [n_panels][n_blocks] */
-    const cr_act *x;
+    const int8_t *q[COLUMNS];
     const column_blocks *columns; /* [n_blocks / 16] */
     next_rows ahead;              /* fetched meanwhile */
 } tile;
@@ -90,16 +90,15 @@ typedef __m512i tile_ints[COLUMNS][PANELS];
 CR_INLINE void multiply_chain(tile_floats sum, const tile *t, size_t i, size_t n_panels,
                               size_t n_columns, const weights *type)
 {
-    const size_t n_blocks = t->x->n / CR_ACT_BLOCK;
     CR_UNROLL
     for (size_t c = 0; c < n_columns; c++)
         CR_UNROLL
     for (size_t p = 0; p < n_panels; p++)
         sum[c][p] = _mm512_setzero_ps();
-    for (size_t b = i; b < n_blocks; b += CR_CHAINS) {
+    for (size_t b = i; b < t->n_blocks; b += CR_CHAINS) {
         fetch_block(&t->ahead, b);
         const panel_block *const block[PANELS] = { t->panels + b,
-                                                   t->panels + b + (n_panels - 1) * n_blocks };
+                                                   t->panels + b + (n_panels - 1) * t->n_blocks };
         const column_blocks *columns = t->columns + b / CR_CHAINS;
         const size_t q = cr_act_index(CR_ACT_BLOCK * b);
         tile_ints dot;
@@ -118,7 +117,7 @@ CR_INLINE void multiply_chain(tile_floats sum, const tile *t, size_t i, size_t n
             for (size_t k = 0; k < 4; k++)
                 CR_UNROLL
             for (size_t c = 0; c < n_columns; c++) {
-                const __m512i a = four(t->x[c].q + q + 64 * half + 4 * k);
+                const __m512i a = four(t->q[c] + q + 64 * half + 4 * k);
                 CR_UNROLL
                 for (size_t p = 0; p < n_panels; p++)
                     dot[c][p] = _mm512_dpbusd_epi32(dot[c][p], block[p]->w[4 * half + k], a);
@@ -224,6 +223,7 @@ CR_INLINE void matmul_panels(float *y, size_t y_stride, const void *w, size_t ro
     tile t = {
         .y_stride = y_stride,
         .n_rows = n_rows - i,
+        .n_blocks = n_blocks,
         .panels = panels,
         .columns = columns,
         .ahead = next_rows_at(w, row_bytes, i + n_panels * PANEL, n_panels, n_blocks),
@@ -231,8 +231,9 @@ CR_INLINE void matmul_panels(float *y, size_t y_stride, const void *w, size_t ro
     for (size_t c = 0; c < n_x; c += COLUMNS, t.ahead.block_bytes = 0) {
         const size_t n_columns = CR_MIN(n_x - c, (size_t)COLUMNS);
         t.y = y + c * y_stride + i;
-        t.x = x + c;
-        prepare_columns(columns, t.x, n_columns, type);
+        for (size_t k = 0; k < n_columns; k++)
+            t.q[k] = x[c + k].q;
+        prepare_columns(columns, x + c, n_columns, type);
         (type->groups ? multiply_halves : (type->minima ? multiply_minima : multiply_plain))(
             &t, n_panels, n_columns, pairs);
     }
