@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "backend/cpu/exp.h"
 #include "backend/cpu/kernels.h"
 #include "base/compiler.h"
 #include "base/cpu.h"
@@ -497,9 +498,11 @@ static void check_vectors(cr_tier tier, const cr_kernels *scalar, const cr_kerne
         if (n > CR_KEY_CHUNK)
             continue;
         guard_fill(got, n);
-        memcpy(want, x, n * sizeof *want);
-        memcpy(y, x, n * sizeof *want);
         const float max = odd ? 3.0f : 12.0f;
+        memcpy(want, x, n * sizeof *want);
+        want[n / 2] = max + CR_SOFTMAX_MIN;
+        want[n - 1] = nextafterf(max + CR_SOFTMAX_MIN, -INFINITY);
+        memcpy(y, want, n * sizeof *want);
         const float want_sum = scalar->exp_sum(want, max, n), sum = kernels->exp_sum(y, max, n);
         assert_same(want, y, n, "exp_sum", tier);
         assert_same(&want_sum, &sum, 1, "exp_sum's sum", tier);
@@ -960,7 +963,7 @@ static double ulp(double exact)
     return ldexp(1.0, CR_MAX(e, -125) - 24);
 }
 
-/* Every 997th float from -104 to 88.7 against the C library in double precision. */
+/* Every 997th float from -64 to 88.7 against the C library in double precision; below, it is 0. */
 static void test_exp(void **unused)
 {
     (void)unused;
@@ -972,7 +975,7 @@ static void test_exp(void **unused)
             const uint32_t signed_bits = bits | (uint32_t)sign << 31;
             float x;
             memcpy(&x, &signed_bits, sizeof x);
-            if (x > 88.72f)
+            if (x > 88.72f || x < -64.0f)
                 break;
             float y = x;
             k.exp_sum(&y, 0.0f, 1);
@@ -988,6 +991,10 @@ static void test_exp(void **unused)
     assert_true(bits_of(odd[0]) == 0 && isinf(odd[1]) && odd[1] > 0 && isnan(odd[2]));
     assert_true(bits_of(odd[3]) == bits_of(1.0f) && bits_of(odd[4]) == bits_of(1.0f));
     assert_true(bits_of(odd[5]) == 0 && isinf(odd[6]) && bits_of(odd[7]) == 0 && isinf(odd[8]));
+    float edge[] = { -64.0f, nextafterf(-64.0f, -65.0f) };
+    const float sum = k.exp_sum(edge, 0.0f, 2);
+    assert_true(edge[0] > 1.6e-28f && edge[0] < 1.7e-28f && bits_of(edge[1]) == 0);
+    assert_true(bits_of(sum) == bits_of(edge[0]));
 }
 
 static void test_scalar_vectors(void **unused)

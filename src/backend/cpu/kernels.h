@@ -115,7 +115,8 @@ typedef void cr_dot_keys(float *s, const float *q, const void *keys, float scale
 /* The largest of s[0, n), n > 0; anything when there is a NaN, and of zeros either. */
 typedef float cr_largest(const float *s, size_t n);
 
-/* s[j] = exp(s[j] - max) for j in [0, n); returns their sum in 16 chains. n <= CR_KEY_CHUNK. */
+/* s[j] = exp(s[j] - max) for j in [0, n), or 0 where the difference is below CR_SOFTMAX_MIN; returns
+ * their sum in 16 chains. n <= CR_KEY_CHUNK. */
 typedef float cr_exp_sum(float *s, float max, size_t n);
 
 /* o[i] = fma(p[j], value j[i], o[i]) for j ascending; values [n_keys][n] contiguous. */

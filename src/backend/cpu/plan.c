@@ -555,9 +555,9 @@ static cera_status supports(const cr_backend *backend, const cr_op *op, cera_err
 
 /* OpenBLAS sums in an order of its own. */
 #ifdef CERA_WITH_BLAS
-enum { NUMERICS = 0x10001 };
+enum { NUMERICS = 0x10002 };
 #else
-enum { NUMERICS = 1 };
+enum { NUMERICS = 2 };
 #endif
 
 const cr_backend_api cr_backend_cpu = {

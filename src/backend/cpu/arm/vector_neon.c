@@ -127,12 +127,14 @@ void cr_add_scaled__neon(float *y, const float *x, float scale, size_t n)
 
 float cr_exp_sum__neon(float *s, float max, size_t n)
 {
+    const float32x4_t least = vdupq_n_f32(CR_SOFTMAX_MIN);
     float32x4_t chain[VECTORS];
     chains_clear(chain);
     for (size_t i = 0; i < n; i += LANES) {
         const float32x4_t v = vsubq_f32(load_part(s + i, n - i), vdupq_n_f32(max));
-        const uint32x4_t bits = vreinterpretq_u32_f32(exp_lanes(v));
-        const float32x4_t e = vreinterpretq_f32_u32(vandq_u32(bits, first_lanes(n - i)));
+        const uint32x4_t counts = vbicq_u32(first_lanes(n - i), vcltq_f32(v, least));
+        const uint32x4_t bits = vreinterpretq_u32_f32(exp_lanes(vmaxq_f32(v, least)));
+        const float32x4_t e = vreinterpretq_f32_u32(vandq_u32(bits, counts));
         float32x4_t *c = &chain[i / LANES % VECTORS];
         store_part(s + i, e, n - i);
         *c = vaddq_f32(*c, e); /* +0 to what is not -0: no change */

@@ -135,7 +135,8 @@ float cr_exp_sum__scalar(float *s, float max, size_t n)
 {
     float chain[CR_CHAINS] = { 0 };
     for (size_t j = 0; j < n; j++) {
-        s[j] = exp_scalar(s[j] - max);
+        const float x = s[j] - max;
+        s[j] = x < CR_SOFTMAX_MIN ? 0.0f : exp_scalar(x);
         chain[j % CR_CHAINS] += s[j];
     }
     return merge_chains(chain);

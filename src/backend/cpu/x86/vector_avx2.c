@@ -165,11 +165,14 @@ float cr_largest__avx2(const float *s, size_t n)
 
 float cr_exp_sum__avx2(float *s, float max, size_t n)
 {
+    const __m256 least = _mm256_set1_ps(CR_SOFTMAX_MIN);
     __m256 c[2] = { _mm256_setzero_ps(), _mm256_setzero_ps() };
     for (size_t i = 0; i < n; i += 8) {
         const __m256i lanes = first_lanes(n - i);
         const __m256 v = _mm256_sub_ps(load_part(s + i, lanes), _mm256_set1_ps(max));
-        const __m256 e = _mm256_and_ps(exp_lanes(v), _mm256_castsi256_ps(lanes));
+        const __m256 counts =
+            _mm256_and_ps(_mm256_cmp_ps(v, least, _CMP_NLT_UQ), _mm256_castsi256_ps(lanes));
+        const __m256 e = _mm256_and_ps(exp_lanes(_mm256_max_ps(least, v)), counts);
         _mm256_maskstore_ps(s + i, lanes, e);
         c[i / 8 % 2] = _mm256_add_ps(c[i / 8 % 2], e); /* +0 to what is not -0: no change */
     }

@@ -155,11 +155,13 @@ float cr_largest__avx512(const float *s, size_t n)
 
 float cr_exp_sum__avx512(float *s, float max, size_t n)
 {
+    const __m512 least = _mm512_set1_ps(CR_SOFTMAX_MIN);
     __m512 c = _mm512_setzero_ps();
     for (size_t i = 0; i < n; i += 16) {
         const __mmask16 lanes = first_lanes(n - i);
-        const __m512 v = _mm512_maskz_loadu_ps(lanes, s + i);
-        const __m512 e = exp_lanes(_mm512_sub_ps(v, _mm512_set1_ps(max)));
+        const __m512 v = _mm512_sub_ps(_mm512_maskz_loadu_ps(lanes, s + i), _mm512_set1_ps(max));
+        const __mmask16 counts = _mm512_cmp_ps_mask(v, least, _CMP_NLT_UQ);
+        const __m512 e = _mm512_maskz_mov_ps(counts, exp_lanes(_mm512_max_ps(least, v)));
         _mm512_mask_storeu_ps(s + i, lanes, e);
         c = _mm512_mask_add_ps(c, lanes, c, e);
     }
