@@ -15,7 +15,7 @@ _cera()
         --control-vector) COMPREPLY=($(compgen -f -- "$word")); return ;;
         -f|--prompt-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --chat-template-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
-        --tool-format) COMPREPLY=($(compgen -W "lfm2 xml hermes llama3 mistral granite phi4 nemotron cohere functionary seed glm minimax dsml deepseek deepseek-r1 kimi harmony none" -- "$word")); return ;;
+        --tool-format) COMPREPLY=($(compgen -W "lfm2 xml hermes llama3 mistral granite phi4 nemotron cohere command-r functionary functionary-3.2 seed glm minimax minicpm dsml dsml-v4 deepseek deepseek-r1 kimi harmony apertus apriel gigachat hy3 solar none" -- "$word")); return ;;
         --reasoning) COMPREPLY=($(compgen -W "auto show hide" -- "$word")); return ;;
         -d|--draft-model) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --grammar-file) COMPREPLY=($(compgen -f -- "$word")); return ;;

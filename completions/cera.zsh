@@ -47,7 +47,7 @@ _cera() {
                 '--chat-template[use this template\: chatml, gemma, granite, llama2, llama3, mistral, phi3, zephyr, or Jinja]:NAME:' \
                 '--chat-template-file[use the Jinja template in a file]:FILE:_files' \
                 '--tools[list of tools, or @FILE]:JSON:' \
-                '--tool-format[how the model marks tool calls (default\: as its template shows)]:lfm2|xml|hermes|llama3|mistral|granite|phi4|nemotron|cohere|functionary|seed|glm|minimax|dsml|deepseek|deepseek-r1|kimi|harmony|none:(lfm2 xml hermes llama3 mistral granite phi4 nemotron cohere functionary seed glm minimax dsml deepseek deepseek-r1 kimi harmony none)' \
+                '--tool-format[how the model marks tool calls (default\: as its template shows)]:lfm2|xml|hermes|llama3|mistral|granite|phi4|nemotron|cohere|command-r|functionary|functionary-3.2|seed|glm|minimax|minicpm|dsml|dsml-v4|deepseek|deepseek-r1|kimi|harmony|apertus|apriel|gigachat|hy3|solar|none:(lfm2 xml hermes llama3 mistral granite phi4 nemotron cohere command-r functionary functionary-3.2 seed glm minimax minicpm dsml dsml-v4 deepseek deepseek-r1 kimi harmony apertus apriel gigachat hy3 solar none)' \
                 '--tool-choice[auto, none, required, or the name of the tool that must be called (default auto)]:CHOICE:' \
                 '--constrain-tools[tool calls can only be what the tools'\'' schemas allow]' \
                 '--template-vars[object with more variables for the template, or @FILE]:JSON:' \
@@ -88,8 +88,8 @@ _cera() {
                 '*--logit-bias[add B to the logit of token ID; -inf bans it]:ID=B:' \
                 '--logprobs[with --format json\: log-probability of each token and of N alternatives]:N:' \
                 '--lookup[guess tokens from what followed the same ones before\: the same text, sooner where it repeats]' \
-                '-d[guess tokens with this smaller model, which has the same vocabulary\: the same text, sooner]:PATH:_files' \
-                '--draft-model[guess tokens with this smaller model, which has the same vocabulary\: the same text, sooner]:PATH:_files' \
+                '-d[guess tokens with this smaller model, which has the same vocabulary and no adapters\: the same text, sooner]:PATH:_files' \
+                '--draft-model[guess tokens with this smaller model, which has the same vocabulary and no adapters\: the same text, sooner]:PATH:_files' \
                 '--draft-max[with either of them\: at most N guesses at a time (default 8)]:N:' \
                 '--grammar[hold the text to this grammar (GBNF)]:GBNF|@FILE:' \
                 '--grammar-file[the same, from a file]:FILE:_files' \
@@ -139,7 +139,7 @@ _cera() {
                 '--chat-template[use this template\: chatml, gemma, granite, llama2, llama3, mistral, phi3, zephyr, or Jinja]:NAME:' \
                 '--chat-template-file[use the Jinja template in a file]:FILE:_files' \
                 '--tools[list of tools, or @FILE]:JSON:' \
-                '--tool-format[how the model marks tool calls (default\: as its template shows)]:lfm2|xml|hermes|llama3|mistral|granite|phi4|nemotron|cohere|functionary|seed|glm|minimax|dsml|deepseek|deepseek-r1|kimi|harmony|none:(lfm2 xml hermes llama3 mistral granite phi4 nemotron cohere functionary seed glm minimax dsml deepseek deepseek-r1 kimi harmony none)' \
+                '--tool-format[how the model marks tool calls (default\: as its template shows)]:lfm2|xml|hermes|llama3|mistral|granite|phi4|nemotron|cohere|command-r|functionary|functionary-3.2|seed|glm|minimax|minicpm|dsml|dsml-v4|deepseek|deepseek-r1|kimi|harmony|apertus|apriel|gigachat|hy3|solar|none:(lfm2 xml hermes llama3 mistral granite phi4 nemotron cohere command-r functionary functionary-3.2 seed glm minimax minicpm dsml dsml-v4 deepseek deepseek-r1 kimi harmony apertus apriel gigachat hy3 solar none)' \
                 '--tool-choice[auto, none, required, or the name of the tool that must be called (default auto)]:CHOICE:' \
                 '--constrain-tools[tool calls can only be what the tools'\'' schemas allow]' \
                 '--template-vars[object with more variables for the template, or @FILE]:JSON:' \
@@ -407,7 +407,7 @@ _cera() {
                 '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--tools[list of tools, or @FILE]:JSON:' \
-                '--tool-format[how the model marks tool calls (default\: as its template shows)]:lfm2|xml|hermes|llama3|mistral|granite|phi4|nemotron|cohere|functionary|seed|glm|minimax|dsml|deepseek|deepseek-r1|kimi|harmony|none:(lfm2 xml hermes llama3 mistral granite phi4 nemotron cohere functionary seed glm minimax dsml deepseek deepseek-r1 kimi harmony none)' \
+                '--tool-format[how the model marks tool calls (default\: as its template shows)]:lfm2|xml|hermes|llama3|mistral|granite|phi4|nemotron|cohere|command-r|functionary|functionary-3.2|seed|glm|minimax|minicpm|dsml|dsml-v4|deepseek|deepseek-r1|kimi|harmony|apertus|apriel|gigachat|hy3|solar|none:(lfm2 xml hermes llama3 mistral granite phi4 nemotron cohere command-r functionary functionary-3.2 seed glm minimax minicpm dsml dsml-v4 deepseek deepseek-r1 kimi harmony apertus apriel gigachat hy3 solar none)' \
                 '--tool-choice[auto, none, required, or the name of the tool that must be called (default auto)]:CHOICE:' \
                 '--seed[start of the random numbers\: the same seed gives the same text (default\: random)]:N:' \
                 '-n[sample\: how many texts (default 1)]:N:' \

@@ -497,9 +497,12 @@ typedef struct cera_chat_parser_options {
      *   llama3   <|python_tag|> and a call, or a reply that is {"name": "f", "parameters": {...}}
      *   mistral  [TOOL_CALLS] and a list in JSON, or f[ARGS]{...}
      *   granite  <|tool_call|> and a list in JSON
-     *   phi4, nemotron, cohere                  a list in JSON between their marks
-     *   functionary, seed, glm, minimax, dsml   tags around names and arguments
-     *   deepseek, deepseek-r1, kimi, harmony    tags around names, arguments in JSON
+     *   phi4, nemotron, cohere, apriel, command-r   a list in JSON between their marks
+     *   apertus                                     the same of objects {"f": {"a": "x"}}
+     *   gigachat                                    an object in JSON
+     *   seed, glm, hy3, minimax, minicpm, dsml, dsml-v4          tags around names and arguments
+     *   deepseek, deepseek-r1, kimi, solar, harmony, functionary tags around names, then JSON
+     *   functionary-3.2                             a name, a line feed and JSON behind >>>
      *   none     no calls
      * Between the markers any of these ways to write a call is read. NULL: as the template shows,
      * or else as models of the architecture do. */

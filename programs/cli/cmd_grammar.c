@@ -214,8 +214,9 @@ static int32_t choose_token(sampling *s, wish wanted, cera_error *err)
 /* Ends a text in front of a tag, if it is the right one, which no single byte does. */
 static bool close_text(sampling *s, bytes *text, cera_error *err)
 {
-    static const char *const ends[] = { "\n</parameter>", "</parameter>", "</arg_value>",
-                                        "</" BAR "DSML" BAR "parameter>" };
+    static const char *const ends[] = { "\n</parameter>", "</parameter>",
+                                        "</arg_value>",   "</" BAR "DSML" BAR "parameter>",
+                                        "</param>",       "</arg_value:opensource>" };
     const char *end = ends[next_random(&s->random) % (sizeof(ends) / sizeof(ends[0]))];
     const size_t n = strlen(end);
     if (cera_grammar_state_set(s->probe, s->state, err) != CERA_OK ||

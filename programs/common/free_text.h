@@ -5,7 +5,7 @@
 #include "cera.h"
 #include "common/bytes.h"
 
-enum { FREE_TEXT_MARKS = 3 };
+enum { FREE_TEXT_MARKS = 6 };
 
 typedef struct free_text {
     const cera_vocab *vocab;  /* NULL: none */

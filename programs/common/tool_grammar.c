@@ -14,6 +14,13 @@ enum { MAX_CALLS = 16, MAX_NAME = 256 };
 #define BAR "\xEF\xBD\x9C"
 #define BLANK "\xE2\x96\x81"
 #define DEEPSEEK(what) "<" BAR "tool" BLANK what BAR ">"
+#define DSML_CALLS                                                                                 \
+    .call = "<" BAR "DSML" BAR "invoke name=\"%n\">\n%t</" BAR "DSML" BAR "invoke>",               \
+    .between = "\n",                                                                               \
+    .argument = "<" BAR "DSML" BAR "parameter name=\"%k\" string=\"%s\">%v</" BAR "DSML" BAR       \
+                "parameter>\n",                                                                    \
+    .end = "</" BAR "DSML" BAR "parameter>"
+#define HY ":opensource>"
 
 /* How a format is written. In `call`: %n the tool's name, %q the same in quotes, %d a digit, %a all
  * arguments as JSON, %p as Python's, %t each as `argument`. In `argument`: %k its name, %v its
@@ -56,11 +63,25 @@ static const call_form forms[] = {
       .call = "<invoke name=\"%n\">\n%t</invoke>", .between = "\n",
       .argument = "<parameter name=\"%k\">%v</parameter>\n", .end = "</parameter>" },
     { "dsml", "<" BAR "DSML" BAR "function_calls>\n", "\n</" BAR "DSML" BAR "function_calls>",
-      .call = "<" BAR "DSML" BAR "invoke name=\"%n\">\n%t</" BAR "DSML" BAR "invoke>",
-      .between = "\n",
-      .argument = "<" BAR "DSML" BAR "parameter name=\"%k\" string=\"%s\">%v</" BAR "DSML" BAR
-                  "parameter>\n",
-      .end = "</" BAR "DSML" BAR "parameter>" },
+      DSML_CALLS },
+    { "dsml-v4", "<" BAR "DSML" BAR "tool_calls>\n", "\n</" BAR "DSML" BAR "tool_calls>",
+      DSML_CALLS },
+    { "minicpm", "", "", .call = "<function name=\"%n\">%t</function>",
+      .argument = "<param name=\"%k\">%v</param>", .end = "</param>" },
+    { "hy3", "<tool_calls" HY "\n", "\n</tool_calls" HY,
+      .call = "<tool_call" HY "%n<tool_sep" HY "\n%t</tool_call" HY, .between = "\n",
+      .argument = "<arg_key" HY "%k</arg_key" HY "\n<arg_value" HY "%v</arg_value" HY "\n",
+      .end = "</arg_value" HY },
+    { "apertus", "<|tools_prefix|>[", "]<|tools_suffix|>", .call = "{%q: %a}", .between = ", " },
+    { "apriel", "<tool_calls>[", "]</tool_calls>", .call = "{\"name\": %q, \"arguments\": %a}",
+      .between = ", " },
+    { "gigachat", "<|function_call|>", "", .call = "{\"name\": %q, \"arguments\": %a}",
+      .is_single = true },
+    { "command-r", "Action: ```json\n[\n    ", "\n]\n```",
+      .call = "{\"tool_name\": %q, \"parameters\": %a}", .between = ",\n    " },
+    { "solar", "<|tool_calls|>", "<|calls|>",
+      .call = "<|tool_call:begin|>c%d<|tool_call:name|>%n<|tool_call:args|>%a<|tool_call:end|>",
+      .between = "" },
     { "deepseek", DEEPSEEK("calls" BLANK "begin"), DEEPSEEK("calls" BLANK "end"),
       .call = DEEPSEEK("call" BLANK "begin") "%n" DEEPSEEK("sep") "%a" DEEPSEEK("call" BLANK "end"),
       .between = "" },

@@ -200,7 +200,7 @@ static cr_calls_result feed_name(cr_calls *calls, char c)
         return start_tag(calls, c);
     if (c == '`' && calls->tag != NULL)
         return go(calls, IN_FENCE);
-    if (c == '{' && calls->state == IN_NAME) {
+    if (c == '{' && (calls->state == IN_NAME || calls->has_bare_names)) {
         TRY(begin_call(calls));
         start_value(calls, true);
         calls->state = IN_ARGUMENTS;
@@ -329,6 +329,14 @@ static cr_calls_result feed_member_key(cr_calls *calls, char c)
     TRY(feed_value(calls, c, &ended, &before));
     if (!ended)
         return CR_CALLS_MORE;
+    if (calls->has_name_keys) {
+        if (calls->name.size > 0)
+            return bad(calls, "expected one name in a call");
+        calls->target = FOR_ARGUMENTS;
+        if (!cr_json_unquote(&calls->name, (cr_str){ calls->text.data, calls->text.size }))
+            return CR_CALLS_NOMEM;
+        return go(calls, AT_COLON);
+    }
     calls->target = FOR_NOTHING;
     for (size_t i = 0; i < CR_COUNT(keys); i++)
         if (cr_str_is((cr_str){ calls->text.data, calls->text.size }, keys[i].key))
@@ -498,6 +506,11 @@ static cr_calls_result read_tag(cr_calls *calls, cr_str name)
         return go(calls, IN_TAGS);
     case CR_TAG_BEGIN:
         return is_new ? go(calls, AT_NAME) : bad(calls, "expected the arguments of a call");
+    case CR_TAG_NAME:
+        if (!can_begin)
+            break;
+        calls->name.size = 0;
+        return go(calls, AT_NAME);
     case CR_TAG_HEAD:
         return can_begin ? go(calls, IN_HEAD) : bad(calls, "expected a call");
     case CR_TAG_ARGUMENTS:

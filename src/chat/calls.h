@@ -3,6 +3,7 @@
  *
  *     f(a="x", b=1)                                         Python, as a list in [] or not
  *     {"name": "f", "arguments": {"a": "x"}}                JSON, as a list in [] or not
+ *     {"f": {"a": "x"}}                                     where the format says so
  *     <function=f> <parameter=a> x </parameter> </function> tags, of several spellings
  *     f <arg_key>a</arg_key> <arg_value>x</arg_value>       tags behind a name
  *     f[ARGS]{"a": "x"}                                     Mistral's newer form
@@ -35,7 +36,8 @@ typedef enum cr_calls_result {
 
 typedef struct cr_calls {
     const cr_tools *tools; /* for the types of tagged arguments */
-    bool has_bare_names;   /* tags follow the name of a call, or nothing */
+    bool has_bare_names;   /* tags follow the name of a call, an object, or nothing */
+    bool has_name_keys;    /* {"f": {"a": "x"}} */
     const cr_calls_sink *sink;
     const char *bad;
     int state;

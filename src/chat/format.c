@@ -10,6 +10,10 @@
     .openers = { DEEPSEEK("calls" BLANK "begin"), DEEPSEEK("call" BLANK "begin") },                \
     .closers = { DEEPSEEK("call" BLANK "end"), DEEPSEEK("calls" BLANK "end"), "```" },             \
     .keeps_opener = true
+#define DSML_MARKS(what)                                                                           \
+    .openers = { "<" BAR "DSML" BAR what ">", "<" BAR "DSML" BAR "invoke" },                       \
+    .closers = { "</" BAR "DSML" BAR what ">" }, .keeps_opener = true
+#define HY ":opensource>"
 #define START "<|start|>assistant"
 
 /* In the order in which templates are asked: one that shows <function=f> has <tool_call> as
@@ -17,8 +21,12 @@
 #define FORMATS(X)                                                                                 \
     X("seed", .openers = { "<seed:tool_call>", "<function=" }, .closers = { "</seed:tool_call>" }, \
       .keeps_opener = true, .signs = { "<seed:tool_call>" })                                       \
+    X("functionary-3.2", .openers = { ">>>" }, .prompt_end = ">>>", .layout = { ">>>all\n" },      \
+      .has_bare_names = true, .signs = { ">>>all" })                                               \
     X("functionary", .openers = { NULL, "<function=" }, .keeps_opener = true,                      \
       .signs = { "<function=example_function_name>{" })                                            \
+    X("minicpm", .openers = { NULL, "<function name=\"" }, .keeps_opener = true,                   \
+      .signs = { "<param name=\"" })                                                               \
     X("xml", .openers = { "<tool_call>", "<function=" }, .closers = { "</tool_call>" },            \
       .keeps_opener = true, .signs = { "<function=" }, .arch = "lfm3")                             \
     X("lfm2", .openers = { "<|tool_call_start|>" }, .closers = { "<|tool_call_end|>" },            \
@@ -28,9 +36,20 @@
     X("minimax", .openers = { "<minimax:tool_call>", "<invoke name=\"" },                          \
       .closers = { "</minimax:tool_call>" }, .keeps_opener = true,                                 \
       .signs = { "<minimax:tool_call>" })                                                          \
-    X("dsml", .openers = { "<" BAR "DSML" BAR "function_calls>", "<" BAR "DSML" BAR "invoke" },    \
-      .closers = { "</" BAR "DSML" BAR "function_calls>" }, .keeps_opener = true,                  \
-      .signs = { BAR "DSML" BAR })                                                                 \
+    X("dsml-v4", DSML_MARKS("tool_calls"), .signs = { "dsml_token + 'tool_calls>" })               \
+    X("dsml", DSML_MARKS("function_calls"), .signs = { BAR "DSML" BAR })                           \
+    X("apriel", .openers = { "<tool_calls>" }, .closers = { "</tool_calls>" },                     \
+      .signs = { "<tool_calls>" })                                                                 \
+    X("hy3", .openers = { "<tool_calls" HY, "<tool_call" HY }, .closers = { "</tool_calls" HY },   \
+      .keeps_opener = true, .has_bare_names = true, .signs = { "<tool_sep{}>" })                   \
+    X("solar", .openers = { "<|tool_calls|>", "<|tool_call:begin|>" },                             \
+      .closers = { "<|tool_call:end|>", "<|calls|>" }, .keeps_opener = true,                       \
+      .signs = { "<|tool_call:begin|>" })                                                          \
+    X("apertus", .openers = { "<|tools_prefix|>" }, .closers = { "<|tools_suffix|>" },             \
+      .has_name_keys = true, .signs = { "<|tools_prefix|>" })                                      \
+    X("gigachat", .openers = { "<|function_call|>", NULL, "function call<|role_sep|>" },           \
+      .layout = { "<|message_sep|>" },                                                             \
+      .signs = { "<|function_call|>", "'role': 'function call'" })                                 \
     X("hermes", .openers = { "<tool_call>" }, .closers = { "</tool_call>" },                       \
       .signs = { "<tool_call>" }, .arch = "qwen")                                                  \
     X("mistral", .openers = { "[TOOL_CALLS]" }, .signs = { "[TOOL_CALLS]" })                       \
@@ -43,14 +62,18 @@
     X("cohere", .openers = { "<|START_ACTION|>" }, .closers = { "<|END_ACTION|>" },                \
       .layout = { "<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>" },    \
       .signs = { "<|START_ACTION|>" })                                                             \
+    X("command-r", .openers = { "Action: ```json", "Action:```json", "Action:\n```json" },         \
+      .closers = { "```" }, .signs = { "Action:\\n```json" })                                      \
     X("deepseek-r1", DEEPSEEK_MARKS, .signs = { "+ '```json' +" })                                 \
     X("deepseek", DEEPSEEK_MARKS, .signs = { DEEPSEEK("calls" BLANK "begin") })                    \
     X("kimi", .openers = { "<|tool_calls_section_begin|>", "<|tool_call_begin|>" },                \
       .closers = { "<|tool_call_end|>", "<|tool_calls_section_end|>" }, .keeps_opener = true,      \
       .signs = { "<|tool_calls_section_begin|>" })                                                 \
     X("harmony",                                                                                   \
-      .openers = { "<|channel|>commentary to=", START "<|channel|>commentary to=", START " to=" }, \
-      .closers = { "<|call|>", "<|end|>" }, .thinks_again = true, .has_bare_names = true,          \
+      .openers = { "<|channel|>commentary to=", START "<|channel|>commentary to=", START " to=",   \
+                   "<|channel|>analysis to=", START "<|channel|>analysis to=" },                   \
+      .first = " to=functions.", .closers = { "<|call|>", "<|end|>" }, .thinks_again = true,       \
+      .has_bare_names = true,                                                                      \
       .layout = { "<|channel|>final<|message|>", START "<|channel|>final<|message|>",              \
                   "<|channel|>commentary<|message|>", START "<|channel|>commentary<|message|>",    \
                   "<|end|>", "<|return|>" },                                                       \
@@ -118,5 +141,5 @@ const char *cr_chat_format_opener(const cr_chat_format *format, size_t i)
     for (size_t k = 0; k < CR_CHAT_OPENERS; k++) /* there may be a second one and no first */
         if (format->openers[k] != NULL && i-- == 0)
             return format->openers[k];
-    return NULL;
+    return i == 0 ? format->first : NULL;
 }

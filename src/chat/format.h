@@ -4,16 +4,19 @@
 
 #include "base/text.h"
 
-enum { CR_CHAT_OPENERS = 3, CR_CHAT_CLOSERS = 3, CR_CHAT_LAYOUT = 6 };
+enum { CR_CHAT_OPENERS = 5, CR_CHAT_CLOSERS = 3, CR_CHAT_LAYOUT = 6 };
 
 typedef struct cr_chat_format {
     const char *name;
     const char *openers[CR_CHAT_OPENERS]; /* any of them begins calls; NULL: none */
+    const char *first; /* one that begins calls at the beginning of a reply alone; NULL: none */
+    const char *prompt_end; /* an opener with which prompts end, if they do; NULL: none */
     const char *closers[CR_CHAT_CLOSERS]; /* any number of them follows calls; NULL: none */
     const char *layout[CR_CHAT_LAYOUT];   /* marks around content that say nothing; NULL: none */
     char bare;           /* a reply that begins with this may be a call without marks; 0: not so */
     bool keeps_opener;   /* the second opener belongs to the first call */
-    bool has_bare_names; /* behind a mark comes a name, and then tags or nothing */
+    bool has_bare_names; /* behind a mark comes a name, and then tags, an object or nothing */
+    bool has_name_keys;  /* of a call that is an object: its one key is the name */
     bool has_plain_layout; /* its layout is plain text, which counts behind reasoning only */
     bool thinks_again;     /* reasoning may come at any place, not in front of the reply alone */
     const char *signs[2];  /* what a template of such a model says */

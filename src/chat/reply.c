@@ -170,6 +170,25 @@ static int compare_mark(const cr_reply *r, const char *mark)
     return mark[r->n_held] == '\0';
 }
 
+/* What is held begins calls, opener and all. */
+static void open_calls(cr_reply *r, bool keeps_it)
+{
+    start_calls(r, false);
+    if (!keeps_it)
+        store(r, &r->raw, r->held, r->n_held);
+    for (size_t k = 0; k < r->n_held && keeps_it; k++)
+        feed_calls(r, r->held[k]);
+}
+
+/* Whether what is held may become layout, a longer mark than an opener that it is. */
+static bool may_be_layout(const cr_reply *r)
+{
+    for (size_t i = 0; i < CR_CHAT_LAYOUT; i++)
+        if (compare_mark(r, r->format->layout[i]) == 0)
+            return true;
+    return false;
+}
+
 /* What held is of the markers that may come here: does what a whole one asks for. */
 static int match_marks(cr_reply *r)
 {
@@ -193,16 +212,22 @@ static int match_marks(cr_reply *r)
         return 1;
     }
     for (size_t i = 0; i < CR_CHAT_OPENERS && r->state == CONTENT; i++) {
-        const int found = compare_mark(r, r->format->openers[i]);
+        int found = compare_mark(r, r->format->openers[i]);
+        if (found > 0 && may_be_layout(r))
+            found = 0;
         best = found > best ? found : best;
         if (found <= 0)
             continue;
-        start_calls(r, false);
-        if (i != 1 || !r->format->keeps_opener)
-            return store(r, &r->raw, r->held, r->n_held);
-        for (size_t k = 0; k < r->n_held; k++)
-            feed_calls(r, r->held[k]);
+        open_calls(r, i == 1 && r->format->keeps_opener);
         return 1;
+    }
+    if (r->state == CONTENT && r->is_fresh) {
+        const int found = compare_mark(r, r->format->first);
+        best = found > best ? found : best;
+        if (found > 0) {
+            open_calls(r, false);
+            return 1;
+        }
     }
     const bool has_layout = r->has_thought || !r->format->has_plain_layout;
     for (size_t i = 0; i < CR_CHAT_LAYOUT && r->state == CONTENT && has_layout; i++) {
@@ -234,6 +259,28 @@ static void release_first(cr_reply *r)
     memmove(r->held, r->held + 1, --r->n_held);
 }
 
+/* Held begins with an opener that could have become layout and has not: what is behind it is of the
+ * calls. */
+static bool take_opener(cr_reply *r)
+{
+    for (size_t i = 0; i < CR_CHAT_OPENERS && r->state == CONTENT; i++) {
+        const char *opener = r->format->openers[i];
+        const size_t n = opener != NULL ? strlen(opener) : r->n_held;
+        if (n >= r->n_held || memcmp(r->held, opener, n) != 0)
+            continue;
+        char rest[CR_REPLY_MARK];
+        const size_t n_rest = r->n_held - n;
+        memcpy(rest, r->held + n, n_rest);
+        r->n_held = n;
+        open_calls(r, i == 1 && r->format->keeps_opener);
+        r->n_held = 0;
+        for (size_t k = 0; k < n_rest; k++)
+            feed(r, rest[k]);
+        return true;
+    }
+    return false;
+}
+
 static void feed_text(cr_reply *r, char c)
 {
     r->held[r->n_held++] = c;
@@ -241,7 +288,7 @@ static void feed_text(cr_reply *r, char c)
         const int found = match_marks(r);
         if (found > 0)
             r->n_held = 0;
-        if (found >= 0)
+        if (found >= 0 || take_opener(r))
             return;
         release_first(r);
     }
@@ -362,6 +409,16 @@ static void begin_reply(cr_reply *r)
     r->n_part = r->n_held = 0;
     r->space.size = r->raw.size = r->out.size = 0;
     r->kind = CR_OUT_NOTHING;
+    if (r->is_marked) { /* as if the reply began with it */
+        r->n_held = strlen(r->format->prompt_end);
+        memcpy(r->held, r->format->prompt_end, r->n_held);
+    }
+}
+
+static bool ends_in(cr_str text, const char *end)
+{
+    const size_t n = strlen(end);
+    return text.size >= n && memcmp(text.data + text.size - n, end, n) == 0;
 }
 
 /* The last thing that the prompt says, whether it begins reasoning. */
@@ -369,21 +426,20 @@ static int find_opened(cr_str prompt)
 {
     while (prompt.size > 0 && is_space(prompt.data[prompt.size - 1]))
         prompt.size--;
-    for (size_t i = 0; i < cr_n_reasoning; i++) {
-        const size_t n = strlen(cr_reasoning_table[i].open);
-        if (prompt.size >= n &&
-            memcmp(prompt.data + prompt.size - n, cr_reasoning_table[i].open, n) == 0)
+    for (size_t i = 0; i < cr_n_reasoning; i++)
+        if (ends_in(prompt, cr_reasoning_table[i].open))
             return (int)i;
-    }
     return -1;
 }
 
 void cr_reply_init(cr_reply *r, cr_str prompt)
 {
     r->opened = r->has_reasoning ? find_opened(prompt) : -1;
+    r->is_marked = r->format->prompt_end != NULL && ends_in(prompt, r->format->prompt_end);
     r->calls_sink = (cr_calls_sink){ begin_call, give_arguments, end_call, r };
     cr_calls_init(&r->calls, &r->tools, &r->calls_sink, r->host);
     r->calls.has_bare_names = r->format->has_bare_names;
+    r->calls.has_name_keys = r->format->has_name_keys;
     cr_buf_init(&r->space, r->host, CR_MEM_OBJECT);
     cr_buf_init(&r->raw, r->host, CR_MEM_OBJECT);
     cr_buf_init(&r->out, r->host, CR_MEM_OBJECT);
@@ -466,6 +522,8 @@ cera_status cr_reply_finish(cr_reply *r, cera_error *err)
     if (works(r) && (r->state == CALLS || (r->state == AFTER && r->is_muted)))
         finish_calls(r);
     const bool is_text = r->state == CONTENT || r->state == REASONING;
+    if (r->is_marked && r->is_fresh && r->n_held == strlen(r->format->prompt_end))
+        r->n_held = 0; /* the prompt's, and nothing behind it */
     const cr_reply_out kind = r->state == REASONING ? CR_OUT_REASONING : CR_OUT_CONTENT;
     if (r->state == AFTER)
         put(r, CR_OUT_CONTENT, r->held, r->n_held); /* the half of a marker */

@@ -28,6 +28,7 @@ typedef struct cr_reply {
     const cr_chat_format *format;
     bool has_reasoning; /* reasoning is looked for */
     int opened;         /* the reasoning that a prompt has begun: its row, or -1 */
+    bool is_marked;     /* the prompt ends with the format's prompt_end */
     cr_tools tools;
     cera_chat_sink sink;
     cr_calls_sink calls_sink;

@@ -5,6 +5,7 @@
 /* A bar and a blank that are no ASCII, as DeepSeek's models have them. */
 #define BAR "\xEF\xBD\x9C"
 #define BLANK "\xE2\x96\x81"
+#define HY ":opensource>"
 
 static const cr_tag tags[] = {
     { CR_TAG_CALL, "<function=", ">", NULL, false },
@@ -31,6 +32,19 @@ static const cr_tag tags[] = {
 
     { CR_TAG_BEGIN, "<|tool_call_begin|>", NULL, NULL, false },
     { CR_TAG_ARGUMENTS, "<|tool_call_argument_begin|>", NULL, NULL, false },
+
+    { CR_TAG_CALL, "<function name=\"", "\">", NULL, false },
+    { CR_TAG_VALUE, "<param name=\"", "\">", "</param>", false },
+
+    { CR_TAG_BEGIN, "<tool_call" HY, NULL, NULL, false },
+    { CR_TAG_HEAD, "<tool_sep" HY, NULL, NULL, false },
+    { CR_TAG_KEY, "<arg_key" HY, NULL, "</arg_key" HY, false },
+    { CR_TAG_VALUE, "<arg_value" HY, NULL, "</arg_value" HY, false },
+    { CR_TAG_END, "</tool_call" HY, NULL, NULL, false },
+
+    { CR_TAG_BEGIN, "<|tool_call:begin|>", NULL, NULL, false },
+    { CR_TAG_NAME, "<|tool_call:name|>", NULL, NULL, false },
+    { CR_TAG_ARGUMENTS, "<|tool_call:args|>", NULL, NULL, false },
 
     { CR_TAG_HEAD, "<|channel|>", NULL, NULL, false },
     { CR_TAG_HEAD, "<|constrain|>", NULL, NULL, false },

@@ -7,6 +7,7 @@
 typedef enum cr_tag_kind {
     CR_TAG_CALL,      /* a call begins; its name is in the tag */
     CR_TAG_BEGIN,     /* a call begins; its name follows */
+    CR_TAG_NAME,      /* what stood in front of it was an id; the name follows */
     CR_TAG_HEAD,      /* says nothing, as what is between it and the next */
     CR_TAG_ARGUMENTS, /* all arguments follow, an object */
     CR_TAG_KEY,       /* the name of an argument follows */

@@ -54,8 +54,21 @@ FORMATS = {
     "kimi": (["<|tool_calls_section_begin|>", "<|tool_call_begin|>"],
              "<|tool_call_begin|>functions.ping:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
              "<|tool_calls_section_end|>"),
-    "harmony": (["<|channel|>commentary to=", "<|start|>assistant to="],
-                "functions.ping <|constrain|>json<|message|>{}"),
+    "dsml-v4": (["<" + DSML + "tool_calls>", "<" + DSML + "invoke"],
+                "\n<" + DSML + 'invoke name="ping">\n</' + DSML + "invoke>\n</" + DSML + "tool_calls>"),
+    "harmony": (["<|channel|>commentary to=", "<|start|>assistant to=", " to=functions.",
+                 "<|channel|>analysis to="], "functions.ping <|constrain|>json<|message|>{}"),
+    "minicpm": (['<function name="'], 'ping"></function>'),
+    "hy3": (["<tool_calls:opensource>", "<tool_call:opensource>"],
+            "\n<tool_call:opensource>ping<tool_sep:opensource>\n</tool_call:opensource>\n"
+            "</tool_calls:opensource>"),
+    "apertus": (["<|tools_prefix|>"], '[{"ping": {}}]<|tools_suffix|>'),
+    "apriel": (["<tool_calls>"], "[" + PING + "]</tool_calls>"),
+    "gigachat": (["<|function_call|>", "function call<|role_sep|>"], PING),
+    "command-r": (["Action: ```json", "Action:```json"],
+                  '\n[\n    {"tool_name": "ping", "parameters": {}}\n]\n```'),
+    "solar": (["<|tool_calls|>", "<|tool_call:begin|>"],
+              "<|tool_call:begin|>c0<|tool_call:name|>ping<|tool_call:args|>{}<|tool_call:end|><|calls|>"),
 }
 # A template of a model that has no marks of its own in this test's vocabulary.
 PLAIN = "{{ tools | tojson }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
@@ -199,7 +212,7 @@ class ToolTest(unittest.TestCase):
         names are refused."""
         odd = ['say "hi"', "a b", "line\nfeed", "\\", "\u00fcber", "</tool_call>", "'", "n" * 256, "{", "x.y-z"]
         for form in FORMATS:
-            quoted = 'name": "ping"' in FORMATS[form][1]
+            quoted = 'name": "ping"' in FORMATS[form][1] or form == "apertus"
             for name in odd:
                 result = cera("grammar", "sample", "-n", "1", "--tools", json.dumps([{"name": name}]),
                               "--tool-format", form, "--format", "jsonl")

@@ -491,8 +491,86 @@ static void test_harmony(void **state)
           "to=functions.f<|message|>x]");
     check_with("harmony", NULL, "<|start|>assistant<|channel|>analysis<|message|>",
                "hm<|end|>" FINAL "ok", "R[hm]C[ok]");
+    /* A prompt ends with <|start|>assistant, so a reply may begin with the rest of the header. */
+    check("harmony", " to=functions.f<|channel|>commentary json<|message|>{\"a\": 1}<|call|>",
+          "0:fA[{\"a\": 1}];");
+    check(
+        "harmony",
+        "<|channel|>analysis<|message|>a<|end|><|start|>assistant to=functions.f<|channel|>"
+        "commentary <|constrain|>json<|message|>{}<|call|><|start|>assistant<|channel|>commentary "
+        "to=functions.g <|constrain|>json<|message|>{\"b\": 2}<|call|>",
+        "R[a]0:fA[{}];1:gA[{\"b\": 2}];");
+    check("harmony", "<|channel|>analysis to=functions.f <|constrain|>json<|message|>{}<|call|>",
+          "0:fA[{}];");
+    check("harmony", "<|channel|>final<|message|>x to=functions.f", "C[x to=functions.f]");
+    check("harmony", "x to=functions.f", "C[x to=functions.f]");
+    check("harmony", " to=nobody", "C[ to=nobody]");
     /* The other formats know its thoughts, in front. */
     check("none", "<|channel|>analysis<|message|>hm<|end|>ok", "R[hm]C[ok]");
+}
+
+static void test_functionary(void **state)
+{
+    (void)state;
+    static const char prompt[] = "assistant<|end_header_id|>\n\n>>>";
+    check("functionary-3.2", ">>>f\n{\"a\": 1}", "0:fA[{\"a\": 1}];");
+    check("functionary-3.2", ">>>all\nHello >> you", "C[Hello >> you]");
+    check("functionary-3.2", ">>>all\nI look.>>>f\n{}>>>allow\n{\"b\": [2]}",
+          "C[I look.]0:fA[{}];1:allowA[{\"b\": [2]}];");
+    check_with("functionary-3.2", NULL, prompt, "f\n{\"a\": 1}>>>g\n{}",
+               "0:fA[{\"a\": 1}];1:gA[{}];");
+    check_with("functionary-3.2", NULL, prompt, "all\nHello", "C[Hello]");
+    check_with("functionary-3.2", NULL, prompt, "", "");
+    check_with("functionary-3.2", NULL, prompt, "al", "C[>>>al]");
+    check_with("functionary-3.2", NULL, prompt, "python\nprint(1)",
+               "!-1X[>>>python\n]C[>>>python\nprint(1)]");
+}
+
+static void test_newer_marks(void **state)
+{
+    (void)state;
+    check("apertus", "Ok<|tools_prefix|>[{\"f\": {\"a\": 1}}, {\"name\": {}}]<|tools_suffix|>",
+          "C[Ok]0:fA[{\"a\": 1}];1:nameA[{}];");
+    check(
+        "apertus", "<|tools_prefix|>[{\"f\": {}, \"g\": {}}]",
+        "0:fA[{}]!0X[<|tools_prefix|>[{\"f\": {}, \"g]C[<|tools_prefix|>[{\"f\": {}, \"g\": {}}]]");
+    check("apriel",
+          "<tool_calls>[{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": \"x\"}]"
+          "</tool_calls>",
+          "0:fA[{\"a\": 1}];");
+    check(
+        "apriel",
+        "<tool_calls>\n{\"name\": \"f\", \"arguments\": {}}\n{\"name\": \"g\", \"arguments\": {}}\n"
+        "</tool_calls>",
+        "0:fA[{}];1:gA[{}];");
+    check("gigachat", "<|function_call|>{\"name\": \"f\", \"arguments\": {}}<|message_sep|>\n\n",
+          "0:fA[{}];");
+    check("gigachat",
+          "Ok<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \"f\", \"arguments\": {}}",
+          "C[Ok]0:fA[{}];");
+    check("command-r", "Action: ```json\n[{\"tool_name\": \"f\", \"parameters\": {\"a\": 1}}]\n```",
+          "0:fA[{\"a\": 1}];");
+    check_with("minicpm", TOOLS, NULL,
+               "Ok <function name=\"f\"><param name=\"s\">1</param><param name=\"n\">1</param>"
+               "</function>\n<function name=\"g\"></function>",
+               "C[Ok]0:fA[{\"s\": \"1\", \"n\": 1}];1:gA[{}];");
+    check_with("hy3", TOOLS, NULL,
+               "<tool_calls:opensource>\n<tool_call:opensource>f<tool_sep:opensource>\n"
+               "<arg_key:opensource>s</arg_key:opensource>\n<arg_value:opensource>1"
+               "</arg_value:opensource>\n</tool_call:opensource>\n<tool_call:opensource>g"
+               "<tool_sep:opensource>\n</tool_call:opensource>\n</tool_calls:opensource>",
+               "0:fA[{\"s\": \"1\"}];1:gA[{}];");
+    check("solar",
+          "<|tool_calls|><|tool_call:begin|>call_7<|tool_call:name|>f<|tool_call:args|>{\"a\": 1}"
+          "<|tool_call:end|><|tool_call:begin|>x<|tool_call:name|>g<|tool_call:args|>{}"
+          "<|tool_call:end|><|calls|>",
+          "0:fA[{\"a\": 1}];1:gA[{}];");
+#define D "<" BAR "DSML" BAR
+    check("dsml-v4",
+          D "tool_calls>\n" D "invoke name=\"f\">\n</" BAR "DSML" BAR "invoke>\n</" BAR "DSML" BAR
+            "tool_calls>",
+          "0:fA[{}];");
+#undef D
 }
 
 static void test_invoke(void **state)
@@ -836,7 +914,9 @@ static void test_marks(void **state)
     assert_string_equal(cera_chat_format_mark("functionary", 0), "<function=");
     assert_null(cera_chat_format_mark("functionary", 1));
     assert_string_equal(cera_chat_format_mark("harmony", 2), "<|start|>assistant to=");
-    assert_null(cera_chat_format_mark("harmony", 3));
+    assert_string_equal(cera_chat_format_mark("harmony", 5), " to=functions.");
+    assert_null(cera_chat_format_mark("harmony", 6));
+    assert_string_equal(cera_chat_format_mark("gigachat", 1), "function call<|role_sep|>");
     assert_null(cera_chat_format_mark("none", 0));
     assert_null(cera_chat_format_mark("no such format", 0));
     assert_null(cera_chat_format_mark(NULL, 0));
@@ -881,6 +961,15 @@ static void test_detection(void **state)
         { "{{ '" DS_SEP "' + x + '\\n' + '```json' + '\\n' }}", "deepseek-r1" },
         { "<|tool_calls_section_begin|>", "kimi" },
         { "<|channel|>analysis<|message|>", "harmony" },
+        { "<|tools_prefix|>", "apertus" },
+        { "<tool_call> <tool_calls>", "apriel" },
+        { "<|function_call|>", "gigachat" },
+        { "{{ 'Action:\\n```json\\n[' }}", "command-r" },
+        { "<function name=\"f\"><param name=\"a\">", "minicpm" },
+        { "{{ '<tool_sep{}>'.format(x) }}", "hy3" },
+        { "<|tool_call:begin|>", "solar" },
+        { "{{ '<' + dsml_token + 'tool_calls>' }}{# " BAR "DSML" BAR " #}", "dsml-v4" },
+        { ">>>all", "functionary-3.2" },
         { "<function=example_function_name>{\"a\": 1}</function><|python_tag|>", "functionary" },
         { "<|python_tag|>", "llama3" },
         { "Environment: ipython", "llama3" },
@@ -962,6 +1051,8 @@ int main(void)
         cmocka_unit_test(test_deepseek),
         cmocka_unit_test(test_kimi),
         cmocka_unit_test(test_harmony),
+        cmocka_unit_test(test_functionary),
+        cmocka_unit_test(test_newer_marks),
         cmocka_unit_test(test_invoke),
         cmocka_unit_test(test_other_marks),
         cmocka_unit_test(test_streaming_tags),
