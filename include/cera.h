@@ -528,6 +528,9 @@ CERA_API cera_status cera_chat_parser_new(const cera_chat_parser_options *option
 CERA_API void cera_chat_parser_free(cera_chat_parser *parser);
 /* The format in use; the name lives as long as the library. */
 CERA_API const char *cera_chat_parser_format(const cera_chat_parser *parser);
+/* The names of formats, "none" among them: number i, or NULL behind the last one. They live as long
+ * as the library. */
+CERA_API const char *cera_chat_format_name(size_t i);
 /* The texts that begin calls in a format, of the usual way to write them first: number i, or NULL
  * behind the last one and where there is no such format. What must not become a call has none of
  * them. They live as long as the library. */

@@ -6,8 +6,8 @@
 
 static bool takes_file(const option_row *row)
 {
-    return row->argument != NULL &&
-           (strcmp(row->argument, "PATH") == 0 || strcmp(row->argument, "FILE") == 0);
+    return option_argument(row) != NULL &&
+           (strcmp(option_argument(row), "PATH") == 0 || strcmp(option_argument(row), "FILE") == 0);
 }
 
 /* "a|b|c" as "a b c". */
@@ -43,7 +43,7 @@ static void complete_bash(bytes *out)
             continue;
         if (row->kind == KIND_CHOICE) {
             bytes_printf(out, "        --%s) COMPREPLY=($(compgen -W \"", row->name);
-            append_choices(out, row->argument);
+            append_choices(out, option_argument(row));
             bytes_text(out, "\" -- \"$word\")); return ;;\n");
         } else if (takes_file(row)) {
             bytes_text(out, "        ");
@@ -103,15 +103,15 @@ static void append_zsh_option(bytes *out, const option_row *row)
         bytes_text(out, "[");
         append_zsh(out, row->help);
         bytes_text(out, "]");
-        if (row->argument != NULL) {
+        if (option_argument(row) != NULL) {
             bytes_text(out, ":");
-            append_zsh(out, row->argument);
+            append_zsh(out, option_argument(row));
             bytes_text(out, ":");
             if (takes_file(row))
                 bytes_text(out, "_files");
             if (row->kind == KIND_CHOICE) {
                 bytes_text(out, "(");
-                append_choices(out, row->argument);
+                append_choices(out, option_argument(row));
                 bytes_text(out, ")");
             }
         }
@@ -195,7 +195,7 @@ static void complete_fish(bytes *out)
         bytes_printf(out, " -l %s", row->name);
         if (row->kind == KIND_CHOICE) {
             bytes_text(out, " -x -a '");
-            append_choices(out, row->argument);
+            append_choices(out, option_argument(row));
             bytes_text(out, "'");
         } else if (takes_file(row)) {
             bytes_text(out, " -r -F");

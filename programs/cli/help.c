@@ -52,8 +52,8 @@ static void append_option(bytes *out, const option_row *row)
         bytes_printf(&line, "  -%c, --%s", row->letter, row->name);
     else
         bytes_printf(&line, "      --%s", row->name);
-    if (row->argument != NULL)
-        bytes_printf(&line, row->kind == KIND_CHOICE ? " <%s>" : " %s", row->argument);
+    if (option_argument(row) != NULL)
+        bytes_printf(&line, row->kind == KIND_CHOICE ? " <%s>" : " %s", option_argument(row));
     if (line.size + 2 > COLUMN) {
         append_choices(out, &line);
         bytes_printf(out, "\n%*s", COLUMN, "");

@@ -31,9 +31,9 @@ static void append_option(bytes *out, const option_row *row)
     else
         bytes_text(out, ".B ");
     append_roff(out, name.data);
-    if (row->argument != NULL) {
+    if (option_argument(row) != NULL) {
         bytes_text(out, row->letter != 0 ? " \" " : " ");
-        append_roff(out, row->argument);
+        append_roff(out, option_argument(row));
         bytes_text(out, row->letter != 0 ? "\"" : "");
     }
     bytes_text(out, "\n");

@@ -5,6 +5,7 @@
  * A small parser of our own rather than getopt_long, because its messages should name the nearest
  * option, and because a letter may mean different options in different commands. */
 #include "cli/options.h"
+#include "cera.h"
 
 #include "cli/report.h"
 #include "common/bytes.h"
@@ -198,6 +199,19 @@ static const char *nearest_option(const char *word, command_id command)
     return best;
 }
 
+const char *option_argument(const option_row *row)
+{
+    static bytes formats;
+    static bool is_made;
+    if (row != &option_table[OPT_TOOL_FORMAT])
+        return row->argument;
+    const char *name;
+    for (size_t i = 0; !is_made && (name = cera_chat_format_name(i)) != NULL; i++)
+        bytes_printf(&formats, "%s%s", i > 0 ? "|" : "", name);
+    is_made = true;
+    return formats.data;
+}
+
 /* ---- values ------------------------------------------------------------------------------ */
 
 /* Whether `word` is one of "a|b|c". */
@@ -228,7 +242,7 @@ static void describe_expected(const option_row *row, bytes *out)
         break;
     case KIND_CHOICE:
         bytes_text(out, "one of ");
-        for (const char *p = row->argument; *p != '\0'; p++)
+        for (const char *p = option_argument(row); *p != '\0'; p++)
             bytes_append(out, *p == '|' ? ", " : p, *p == '|' ? 2 : 1);
         break;
     default:
@@ -265,7 +279,7 @@ static int set_value(cli_args *args, option_id id, const char *name, const char 
                (double)(float)real >= row->min && (double)(float)real <= row->max;
         value.real = real;
     } else if (row->kind == KIND_CHOICE) {
-        good = is_choice(row->argument, text);
+        good = is_choice(option_argument(row), text);
     }
     if (!good) {
         bytes what = { 0 }, why = { 0 };
@@ -376,7 +390,7 @@ static bool is_misplaced(const char *shown, int argc, char **argv, int i)
     }
     if (id < 0)
         return false;
-    const char *argument = option_table[id].argument;
+    const char *argument = option_argument(&option_table[id]);
     bytes what = { 0 }, hint = { 0 };
     bytes_printf(&what, "option %s stands before the command", shown);
     bytes_printf(&hint, "cera %s %s%s%s", command_table[command].name, shown,
@@ -391,7 +405,7 @@ static int needs_value(const char *word, const option_row *row)
 {
     bytes what = { 0 }, why = { 0 };
     bytes_printf(&what, "option %s needs a value", word);
-    bytes_printf(&why, "expected %s %s", word, row->argument);
+    bytes_printf(&why, "expected %s %s", word, option_argument(row));
     report_error(EXIT_USAGE, what.data, why.data, NULL);
     bytes_done(&what);
     bytes_done(&why);

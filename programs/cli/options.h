@@ -53,7 +53,7 @@ enum { OPTION_REPEAT = 1, OPTION_HIDDEN = 2, OPTION_NO_ENV = 4, OPTION_ENV_ONLY 
 
 typedef struct option_row {
     const char *name, *help;
-    const char *argument; /* NULL for a flag */
+    const char *argument; /* NULL for a flag; see option_argument */
     double min, max;
     option_kind kind;
     option_group group;
@@ -62,6 +62,8 @@ typedef struct option_row {
     char letter; /* 0: none */
 } option_row;
 extern const option_row option_table[OPT_COUNT];
+/* What a row takes, as help shows it: "N", "a|b|c" of a choice; NULL for a flag. */
+const char *option_argument(const option_row *row);
 
 /* Whether a command has an option; CMD_NONE has those that stand before the command. */
 bool option_applies(option_id id, command_id command);

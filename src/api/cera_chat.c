@@ -82,6 +82,12 @@ const char *cera_chat_parser_format(const cera_chat_parser *parser)
     return parser != NULL ? parser->reply.format->name : NULL;
 }
 
+const char *cera_chat_format_name(size_t i)
+{
+    const cr_chat_format *format = cr_chat_format_at(i);
+    return format != NULL ? format->name : NULL;
+}
+
 const char *cera_chat_format_mark(const char *format, size_t i)
 {
     const cr_chat_format *found = format != NULL ? cr_chat_format_find(format) : NULL;

@@ -107,6 +107,11 @@ const cr_reasoning_marks cr_reasoning_table[] = {
 };
 const size_t cr_n_reasoning = CR_COUNT(cr_reasoning_table);
 
+const cr_chat_format *cr_chat_format_at(size_t i)
+{
+    return i < CR_COUNT(formats) ? &formats[i] : NULL;
+}
+
 const cr_chat_format *cr_chat_format_find(const char *name)
 {
     for (size_t i = 0; i < CR_COUNT(formats); i++)

@@ -29,6 +29,8 @@ typedef struct cr_reasoning_marks {
 extern const cr_reasoning_marks cr_reasoning_table[];
 extern const size_t cr_n_reasoning;
 
+/* Number i; NULL behind the last. */
+const cr_chat_format *cr_chat_format_at(size_t i);
 /* NULL when there is none of that name. */
 const cr_chat_format *cr_chat_format_find(const char *name);
 /* The format that a template's text tells of, or that models of an architecture (NULL: not known)

@@ -146,16 +146,14 @@ static void listen(const cera_chat_parser_options *options, const char *text, si
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const formats[] = {
-        "lfm2",   "xml",      "hermes",      "llama3", "mistral",     "granite", "none",
-        "glm",    "deepseek", "deepseek-r1", "kimi",   "harmony",     "minimax", "dsml",
-        "cohere", "nemotron", "phi4",        "seed",   "functionary",
-    };
+    size_t n_formats = 0;
+    while (cera_chat_format_name(n_formats) != NULL)
+        n_formats++;
     if (size < 2)
         return 0;
     cera_chat_parser_options options;
     cera_chat_parser_options_init(&options);
-    options.format = formats[data[0] % (sizeof formats / sizeof formats[0])];
+    options.format = cera_chat_format_name(data[0] % n_formats);
     const unsigned how = data[1] / 16u;
     options.tools = (how & 1) != 0 ? tools : NULL;
     options.no_reasoning = (how & 2) != 0;

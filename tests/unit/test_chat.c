@@ -908,6 +908,16 @@ static void test_arguments(void **state)
 static void test_marks(void **state)
 {
     (void)state;
+    size_t n = 0;
+    bool has_none = false;
+    for (const char *name; (name = cera_chat_format_name(n)) != NULL; n++) {
+        has_none |= strcmp(name, "none") == 0;
+        cera_chat_parser *parser = open_parser(name, NULL, NULL, &(cera_chat_sink){ 0 });
+        assert_string_equal(cera_chat_parser_format(parser), name);
+        cera_chat_parser_free(parser);
+    }
+    assert_true(has_none && n > 20);
+    assert_null(cera_chat_format_name(n + 1));
     assert_string_equal(cera_chat_format_mark("xml", 0), "<tool_call>");
     assert_string_equal(cera_chat_format_mark("xml", 1), "<function=");
     assert_null(cera_chat_format_mark("xml", 2));
