@@ -377,7 +377,7 @@ static int do_load(dialogue *d, const char *path)
     if (file == NULL)
         return failed(d, "cannot read", path, strerror(errno));
     json_error_t error;
-    json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
+    json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     fclose(file);
     if (root == NULL)
         return failed(d, "cannot read", path, error.text);
@@ -458,7 +458,10 @@ static int take(dialogue *d, const bytes *message)
     size_t n_space = strspn(message->data, " \t\r\n");
     if (n_space == message->size) /* an empty line says nothing, and ends nothing */
         return EXIT_OK;
-    if (message->data[0] == '/' && message->data[1] != '/')
+    bool is_command = message->data[0] == '/' && message->data[1] != '/';
+    if (is_command && memchr(message->data, '\0', message->size) != NULL)
+        return wrong(d, "a command has a NUL byte in it", NULL);
+    if (is_command)
         return run_command(d, message->data);
     size_t skipped = message->data[0] == '/';
     return say(d, message->data + skipped, message->size - skipped);

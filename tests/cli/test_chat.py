@@ -174,12 +174,23 @@ class PipeTest(unittest.TestCase):
             self.assertEqual(missing.code, 1, missing)
             self.assertEqual(chat(stdin=b"/save /nowhere/x\n").code, 1)
 
+    def test_odd_bytes(self):
+        """NUL is a character of a message, also in a file; what is no UTF-8 becomes U+FFFD."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "talk.json").encode()
+            turns("-n", "3", stdin=b"a\0b \xff\xc3\n/save %s\n" % path)
+            turns("-n", "3", stdin=b"/load %s\nc\n/save %s\n" % (path, path))
+            with open(path, encoding="utf-8") as f:
+                saved = json.load(f)["messages"]
+        self.assertEqual([m["content"] for m in saved if m["role"] == "user"], ["a\0b \ufffd\ufffd", "c"])
+
     def test_mistakes(self):
         for stdin, text in ((b"/foo\n", "no command /foo"), (b"/regen\n", "no answer"),
                             (b"/continue\n", "unfinished"), (b"/save\n", "name of a file"),
                             (b"/load\n", "name of a file"), (b"/result 1\n", "no call"),
                             (b"/edit x\n", "no message to edit"), (b"/answer x\n", "nothing to answer"),
-                            (b"/back\n", "no branch"), (b"/image x\n", "see images")):
+                            (b"/back\n", "no branch"), (b"/image x\n", "see images"),
+                            (b"/set temperature 0\0.5\n", "NUL"), (b"/save /tmp/x\0y\n", "NUL")):
             result = chat(stdin=stdin)
             self.assertEqual((result.code, result.out), (2, ""), result)
             self.assertIn(text, result.err)
