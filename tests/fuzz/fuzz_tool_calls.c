@@ -146,14 +146,23 @@ static void listen(const cera_chat_parser_options *options, const char *text, si
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    size_t n_formats = 0;
-    while (cera_chat_format_name(n_formats) != NULL)
-        n_formats++;
+    /* The corpus counts them: others come at the end. */
+    static const char *const formats[] = {
+        "lfm2",     "xml",      "hermes",    "llama3",      "mistral",
+        "granite",  "none",     "glm",       "deepseek",    "deepseek-r1",
+        "kimi",     "harmony",  "minimax",   "dsml",        "cohere",
+        "nemotron", "phi4",     "seed",      "functionary", "functionary-3.2",
+        "minicpm",  "dsml-v4",  "apriel",    "hy3",         "solar",
+        "apertus",  "gigachat", "command-r",
+    };
+    enum { N_FORMATS = sizeof formats / sizeof formats[0] };
+    if (cera_chat_format_name(N_FORMATS - 1) == NULL || cera_chat_format_name(N_FORMATS) != NULL)
+        fail("a format is missing here, or too much");
     if (size < 2)
         return 0;
     cera_chat_parser_options options;
     cera_chat_parser_options_init(&options);
-    options.format = cera_chat_format_name(data[0] % n_formats);
+    options.format = formats[data[0] % N_FORMATS];
     const unsigned how = data[1] / 16u;
     options.tools = (how & 1) != 0 ? tools : NULL;
     options.no_reasoning = (how & 2) != 0;
