@@ -15,7 +15,7 @@ _cera()
         --control-vector) COMPREPLY=($(compgen -f -- "$word")); return ;;
         -f|--prompt-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --chat-template-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
-        --tool-format) COMPREPLY=($(compgen -W "lfm2 xml hermes llama3 mistral granite phi4 nemotron cohere command-r functionary functionary-3.2 seed glm minimax minicpm dsml dsml-v4 deepseek deepseek-r1 kimi harmony apertus apriel gigachat hy3 solar none" -- "$word")); return ;;
+        --tool-format) COMPREPLY=($(compgen -W "seed functionary-3.2 functionary minicpm xml lfm2 glm minimax dsml-v4 dsml apriel hy3 solar apertus gigachat hermes mistral phi4 granite nemotron cohere command-r deepseek-r1 deepseek kimi harmony llama3 none" -- "$word")); return ;;
         --reasoning) COMPREPLY=($(compgen -W "auto show hide" -- "$word")); return ;;
         -d|--draft-model) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --grammar-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
