@@ -4,11 +4,11 @@
  *         -lm -lpthread -o /tmp/batch
  *     /tmp/batch MODEL [TOKENS [ROUNDS [THREADS]]]
  *
- * Sessions of one engine generate greedily on a thread each: 1, 2, 4, 8 and 16 at a time, in turns, so
- * that other load falls on all of them alike. Printed are medians: tokens a second of all sessions
- * together, that over the figure for one, and the same of tokens a second of processor time, which on a
- * busy machine (with one thread, so that none waits for another) says more. Prompts are 64 random
- * tokens and not timed. */
+ * Sessions of one engine generate greedily on a thread each: 1, 2, 4, 8 and 16 at a time, in turns,
+ * so that other load falls on all of them alike. Printed are medians: tokens a second of all
+ * sessions together, that over the figure for one, and the same of tokens a second of processor
+ * time, which on a busy machine (with one thread, so that none waits for another) says more.
+ * Prompts are 64 random tokens and not timed. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime, pthread_barrier_t */
 
 #include "cera.h"

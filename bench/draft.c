@@ -1,13 +1,14 @@
-/* What guesses at tokens to come cost where text does not repeat, and what they bring where it does.
+/* What guesses at tokens to come cost where text does not repeat, and what they bring where it
+ * does.
  *
  *     cc -O2 -std=c11 -Iinclude bench/draft.c build/release/libcera.a -lpcre2-8 -lxxhash -lutf8proc \
  *         -lm -o /tmp/draft
  *     /tmp/draft MODEL [TOKENS [ROUNDS [THREADS [DRAFT_MODEL]]]]
  *
- * Each text is generated without guesses and with up to eight at a time, in turns, from the same seed:
- * the same tokens. Printed are speeds with guesses over speeds without: median, least and greatest, by
- * time and by processor time, which on a busy machine (with one thread, so that none waits for another)
- * says more. Guesses come from the text itself, or from DRAFT_MODEL. */
+ * Each text is generated without guesses and with up to eight at a time, in turns, from the same
+ * seed: the same tokens. Printed are speeds with guesses over speeds without: median, least and
+ * greatest, by time and by processor time, which on a busy machine (with one thread, so that none
+ * waits for another) says more. Guesses come from the text itself, or from DRAFT_MODEL. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
 #include "cera.h"

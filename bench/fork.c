@@ -5,8 +5,8 @@
  *         -lm -lpthread -o /tmp/fork
  *     /tmp/fork MODEL [TOKENS [ROUNDS]]
  *
- * Tokens are random. Forks are timed alone, 1,000 a round, and freed outside of the time; printed are
- * median and least of the rounds, in processor time, which other load does not touch. */
+ * Tokens are random. Forks are timed alone, 1,000 a round, and freed outside of the time; printed
+ * are median and least of the rounds, in processor time, which other load does not touch. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
 #include "cera.h"

@@ -4,8 +4,8 @@
  *     ./batch MODEL.gguf [TOKENS]
  *
  * Nothing here asks for batching. Sessions that compute at the same time are computed together: the
- * engine reads its weights once for all of them, and each gets what it would get alone. The instructions
- * that all prompts begin with are computed once, before the threads start. */
+ * engine reads its weights once for all of them, and each gets what it would get alone. The
+ * instructions that all prompts begin with are computed once, before the threads start. */
 #include "cera.h"
 
 #include <pthread.h>

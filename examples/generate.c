@@ -3,8 +3,8 @@
  *     cc -std=c11 examples/generate.c -lcera -o generate
  *     ./generate MODEL.gguf "Once upon a time" [TOKENS]
  *
- * MODEL.gguf may be builtin:tiny. The most probable token is always taken, so that the same text comes
- * each time. */
+ * MODEL.gguf may be builtin:tiny. The most probable token is always taken, so that the same text
+ * comes each time. */
 #include "cera.h"
 
 #include <stdio.h>

@@ -24,8 +24,8 @@
  * - Threads: an engine, a file and a vocabulary may be used by many threads at once. A session
  *   belongs to one thread at a time; only cera_session_cancel may be called from elsewhere. A sink
  *   may ask its session questions and cancel it; other calls on it fail with CERA_E_STATE.
- * - A child of fork() has none of the engine's threads: computing there fails with CERA_E_STATE, and
- *   the child opens an engine of its own.
+ * - A child of fork() has none of the engine's threads: computing there fails with CERA_E_STATE,
+ *   and the child opens an engine of its own.
  */
 #ifndef CERA_H
 #define CERA_H
@@ -288,9 +288,9 @@ CERA_API void cera_vocab_free_ids(const cera_vocab *vocab, int32_t *ids, size_t 
  * Control tokens give their text. */
 CERA_API const char *cera_vocab_piece(const cera_vocab *vocab, int32_t id, size_t *n);
 
-/* What a token adds to a text behind `previous` (-1: nothing): its piece, but for the blank that some
- * vocabularies put before a text when they encode it. All ids of a text one after the other give
- * the text. */
+/* What a token adds to a text behind `previous` (-1: nothing): its piece, but for the blank that
+ * some vocabularies put before a text when they encode it. All ids of a text one after the other
+ * give the text. */
 CERA_API const char *cera_vocab_piece_after(const cera_vocab *vocab, int32_t previous, int32_t id,
                                             size_t *n);
 
@@ -302,7 +302,8 @@ typedef struct cera_vocab_info {
     const char *pre;   /* the pre-tokenizer's name; "" where the kind has none */
 } cera_vocab_info;
 CERA_API void cera_vocab_get_info(const cera_vocab *vocab, cera_vocab_info *out);
-/* Whether the token ends a generation (EOS, end of turn, ...), and whether it is a control token. */
+/* Whether the token ends a generation (EOS, end of turn, ...), and whether it is a control
+ * token. */
 CERA_API bool cera_vocab_is_end(const cera_vocab *vocab, int32_t id);
 CERA_API bool cera_vocab_is_control(const cera_vocab *vocab, int32_t id);
 
@@ -316,7 +317,8 @@ typedef struct cera_template_options {
     size_t size;
     const cera_host *host; /* copied; NULL: the default host */
     /* At most one of the two. Neither: the vocabulary's own templates (tokenizer.chat_template, and
-     * those named tool_use and so on); when it has none, CERA_E_UNSUPPORTED with the names below. */
+     * those named tool_use and so on); when it has none, CERA_E_UNSUPPORTED with the names
+     * below. */
     const char *name; /* built in: chatml, gemma, granite, llama2, llama3, mistral, phi3, zephyr */
     const char *text; /* Jinja, n_text bytes, or up to NUL when n_text is 0; at most 1 MiB */
     size_t n_text;
@@ -329,8 +331,8 @@ CERA_API cera_status cera_template_new(const cera_vocab *vocab,
                                        const cera_template_options *options, cera_template **out,
                                        cera_error *err);
 CERA_API void cera_template_free(cera_template *tmpl);
-/* The source, [*n] bytes; of the template that is used when there are tools (it may be the same), or
- * when there are none. */
+/* The source, [*n] bytes; of the template that is used when there are tools (it may be the same),
+ * or when there are none. */
 CERA_API const char *cera_template_source(const cera_template *tmpl, bool with_tools, size_t *n);
 
 /* A run of the rendered text: written by the template, so that it may spell control tokens, or data
@@ -370,8 +372,8 @@ typedef struct cera_rendering {
 
 /* messages: JSON, a list of {"role": ..., "content": ...}; what else a message may hold is the
  * template's to say. Fails with CERA_E_ARG when JSON is wrong, CERA_E_FORMAT when the template
- * fails or refuses the conversation, CERA_E_LIMIT when it needs too much; with the line. Release the
- * result with cera_template_free_rendering. */
+ * fails or refuses the conversation, CERA_E_LIMIT when it needs too much; with the line. Release
+ * the result with cera_template_free_rendering. */
 CERA_API cera_status cera_template_render(const cera_template *tmpl, const char *messages,
                                           const cera_render_options *options, cera_rendering *out,
                                           cera_error *err);
@@ -396,26 +398,27 @@ typedef struct cera_grammar_options {
     /* The rest is for schemas. */
     bool lenient;   /* leave out, with a warning in the log, what cannot be enforced */
     bool any_order; /* properties in any order; default: in the order of the schema */
-    /* Between the tokens of JSON: nothing, one blank, or a newline and up to so many blanks behind it,
-     * 1 to 64; 0: nothing ever. Default 20. */
+    /* Between the tokens of JSON: nothing, one blank, or a newline and up to so many blanks behind
+     * it, 1 to 64; 0: nothing ever. Default 20. */
     int max_blanks;
-    /* The value stands in front of this tag, "</parameter>" say: a schema with "type": "string" gives
-     * the text itself, without quotes and without the tag in it; another gives JSON with \u003c for <,
-     * or such a text where it cannot be taken for a value. From < on, at most 64 bytes. NULL: JSON. */
+    /* The value stands in front of this tag, "</parameter>" say: a schema with "type": "string"
+     * gives the text itself, without quotes and without the tag in it; another gives JSON with
+     * \u003c for <, or such a text where it cannot be taken for a value. From < on, at most 64
+     * bytes. NULL: JSON. */
     const char *end_tag;
 } cera_grammar_options;
 CERA_API void cera_grammar_options_init(cera_grammar_options *options);
 
-/* From GBNF, the dialect of llama.cpp; docs/grammar.md has it. The first rule is "root". Errors name
- * line, column and rule: CERA_E_FORMAT, or CERA_E_LIMIT for what is too large, or CERA_E_ARG for a
- * token that the vocabulary lacks. vocab may be NULL, for matching text alone, and must live as
- * long as the grammar is used. A rule that nothing uses is a warning in the log. */
+/* From GBNF, the dialect of llama.cpp; docs/grammar.md has it. The first rule is "root". Errors
+ * name line, column and rule: CERA_E_FORMAT, or CERA_E_LIMIT for what is too large, or CERA_E_ARG
+ * for a token that the vocabulary lacks. vocab may be NULL, for matching text alone, and must live
+ * as long as the grammar is used. A rule that nothing uses is a warning in the log. */
 CERA_API cera_status cera_grammar_from_gbnf(const char *text, size_t n, const cera_vocab *vocab,
                                             const cera_grammar_options *options, cera_grammar **out,
                                             cera_error *err);
 
-/* From a JSON Schema (2020-12, and the older spellings of what it has). Every text of the grammar is
- * valid JSON that the schema accepts; docs/grammar.md says which valid texts are left out. What
+/* From a JSON Schema (2020-12, and the older spellings of what it has). Every text of the grammar
+ * is valid JSON that the schema accepts; docs/grammar.md says which valid texts are left out. What
  * cannot be enforced is refused with CERA_E_UNSUPPORTED, its keyword and the JSON pointer to it,
  * unless options say `lenient`. A schema that nothing satisfies is refused, too. */
 CERA_API cera_status cera_grammar_from_schema(const char *text, size_t n, const cera_vocab *vocab,
@@ -566,19 +569,20 @@ typedef struct cera_engine_options {
     cera_kv_type kv_type;  /* of keys and values; default F16 */
     const char *cpu_tier;  /* highest ISA level to use, as cera_cpu_info names it; NULL: the best */
     const char *pre;       /* as in cera_vocab_options */
-    /* For keys, values and recurrent states: those of sessions, and those that are kept for prompts to
-     * come, which go, least recently used first, before the sum passes this. What sessions hold is
-     * never refused. 0: 256 MiB, or what two sessions with a full context take if that is more. */
+    /* For keys, values and recurrent states: those of sessions, and those that are kept for prompts
+     * to come, which go, least recently used first, before the sum passes this. What sessions hold
+     * is never refused. 0: 256 MiB, or what two sessions with a full context take if that is
+     * more. */
     uint64_t cache_bytes;
     bool no_reuse; /* every input is computed, whatever the engine knows, and nothing is kept */
-    /* A folder where what was computed is kept for engines to come, of this process and of others, at
-     * the same time too; NULL: none. Its files hold the texts. It is made if it is not there, and
-     * belongs to this user alone. What is damaged or was made by something else is ignored and
+    /* A folder where what was computed is kept for engines to come, of this process and of others,
+     * at the same time too; NULL: none. Its files hold the texts. It is made if it is not there,
+     * and belongs to this user alone. What is damaged or was made by something else is ignored and
      * removed; a disk that is full or read-only costs a warning in the log and nothing else. */
     const char *cache_dir;
     uint64_t cache_disk_bytes; /* all files in it, least recently used go first; 0: 10 GiB */
-    /* Opening waits until every page of the weights is in memory and mapped; otherwise the first tokens
-     * bring them in. */
+    /* Opening waits until every page of the weights is in memory and mapped; otherwise the first
+     * tokens bring them in. */
     bool prefault;
 } cera_engine_options;
 CERA_API void cera_engine_options_init(cera_engine_options *options);
@@ -610,10 +614,10 @@ typedef struct cera_engine_info {
 } cera_engine_info;
 CERA_API void cera_engine_get_info(const cera_engine *engine, cera_engine_info *out);
 
-/* What an engine remembers. Keys and values of 64 positions are a page, which sessions with a common
- * beginning share. An engine keeps what was computed, prompts and answers, after its session is gone or
- * has moved on: an input starts from the longest beginning that is known, and its results are the
- * same, to the bit, as if it had been computed. All bytes are exact. */
+/* What an engine remembers. Keys and values of 64 positions are a page, which sessions with a
+ * common beginning share. An engine keeps what was computed, prompts and answers, after its session
+ * is gone or has moved on: an input starts from the longest beginning that is known, and its
+ * results are the same, to the bit, as if it had been computed. All bytes are exact. */
 typedef struct cera_engine_stats {
     uint64_t budget_bytes;       /* cache_bytes */
     uint64_t page_bytes_used;    /* pages that sessions hold; one that several hold counts once */
@@ -642,8 +646,8 @@ CERA_API const cera_vocab *cera_engine_vocab(const cera_engine *engine);
  *     tokens generated per second          at most  read_rate / token_bytes
  *     tokens of a long prompt per second   at most  multiply_rate / (token_macs - result_macs)
  *
- * The second bound does not hold for weights that are multiplied as floats (F32, F16, BF16, IQ1, IQ2,
- * IQ3, TQ, MXFP4), whose rate is lower. */
+ * The second bound does not hold for weights that are multiplied as floats (F32, F16, BF16, IQ1,
+ * IQ2, IQ3, TQ, MXFP4), whose rate is lower. */
 typedef struct cera_roofline {
     double read_rate;     /* bytes per second */
     double multiply_rate; /* multiplications of int8, each with its addition, per second */
@@ -668,9 +672,10 @@ CERA_API cera_status cera_engine_embed(cera_engine *engine, const int32_t *ids, 
 
 /* ---- adapters: what is added to a model while it runs ------------------------------------- */
 
-/* A LoRA adapter, y = W x + scale B (A x) for some of the model's matrices, or a control vector, which is
- * added to what leaves a layer. The weights stay as they are, so sessions of one engine may have
- * different adapters, and change them between tokens. Immutable, reference counted, shared by threads. */
+/* A LoRA adapter, y = W x + scale B (A x) for some of the model's matrices, or a control vector,
+ * which is added to what leaves a layer. The weights stay as they are, so sessions of one engine
+ * may have different adapters, and change them between tokens. Immutable, reference counted, shared
+ * by threads. */
 typedef struct cera_adapter cera_adapter;
 
 /* Opens an adapter for the model of an engine, which it holds. The path is
@@ -678,8 +683,8 @@ typedef struct cera_adapter cera_adapter;
  *   a folder        of PEFT's, with adapter_config.json and adapter_model.safetensors (or the path of
  *                   the latter): LoRA with alpha over rank, or over its root, and patterns of both
  * What it says is copied: the file may go. All of it is understood and fits, or nothing is opened:
- * CERA_E_UNSUPPORTED names another architecture, a tensor that cannot be adapted, a kind of adapter;
- * CERA_E_FORMAT a tensor with both shapes, a missing half, numbers that are not finite. */
+ * CERA_E_UNSUPPORTED names another architecture, a tensor that cannot be adapted, a kind of
+ * adapter; CERA_E_FORMAT a tensor with both shapes, a missing half, numbers that are not finite. */
 CERA_API cera_status cera_adapter_open(cera_engine *engine, const cera_source *source,
                                        cera_adapter **out, cera_error *err);
 /* Drops the caller's reference. Sessions that have the adapter keep it. */
@@ -734,22 +739,23 @@ CERA_API cera_status cera_session_append_text(cera_session *session, const char 
 CERA_API cera_status cera_session_append_ids(cera_session *session, const int32_t *ids, size_t n,
                                              cera_error *err);
 
-/* How likely a text is: appends ids[0, n) and gives the natural logarithm of the probability that the
- * model gave each of them, behind all that stands before it. logprobs is [n]; NaN for a token at
- * position 0, which nothing stands before. The same call with the same tokens behind another text
- * compares answers; exp(-mean) over a long text is its perplexity. Fails as cera_session_append. */
+/* How likely a text is: appends ids[0, n) and gives the natural logarithm of the probability that
+ * the model gave each of them, behind all that stands before it. logprobs is [n]; NaN for a token
+ * at position 0, which nothing stands before. The same call with the same tokens behind another
+ * text compares answers; exp(-mean) over a long text is its perplexity. Fails as
+ * cera_session_append. */
 CERA_API cera_status cera_session_score(cera_session *session, const int32_t *ids, size_t n,
                                         float *logprobs, cera_error *err);
-/* Makes the history ids[0, n): goes back, changes the middle, appends, and computes only what is neither
- * the session's own nor known to the engine; of a history that changes, that is at least the last
- * token. ids may be the session's own history. All or nothing, as append. */
+/* Makes the history ids[0, n): goes back, changes the middle, appends, and computes only what is
+ * neither the session's own nor known to the engine; of a history that changes, that is at least
+ * the last token. ids may be the session's own history. All or nothing, as append. */
 CERA_API cera_status cera_session_sync(cera_session *session, const int32_t *ids, size_t n,
                                        cera_error *err);
-/* Back to `position`, at most the present one: the logits are those that followed it then. Where a model
- * has recurrent states or windows, what is not known any more is computed again. */
+/* Back to `position`, at most the present one: the logits are those that followed it then. Where a
+ * model has recurrent states or windows, what is not known any more is computed again. */
 CERA_API cera_status cera_session_rewind(cera_session *session, size_t position, cera_error *err);
-/* Another session that is where this one is, and goes its own way. Costs no copy of keys and values: the
- * two share them until one writes. */
+/* Another session that is where this one is, and goes its own way. Costs no copy of keys and
+ * values: the two share them until one writes. */
 CERA_API cera_status cera_session_fork(cera_session *session, cera_session **out, cera_error *err);
 
 /* An adapter in a session's list. */
@@ -760,41 +766,43 @@ typedef struct cera_adapter_use {
         last_layer; /* of a control vector only those, from 0; last_layer 0: up to the end */
 } cera_adapter_use;
 
-/* From now on the session computes with these adapters, up to 64 at once, all of the session's engine, in
- * place of those it had; n 0: with none. They are held. What has been computed stays, with the logits,
- * and append and generate go on from it. It is never taken for what the new list would have computed:
- * a sync or rewind after a change computes everything again, and other sessions find only what was
- * computed with their own list. A list is the same when adapters (by content, not path) and scales are, in
- * the same order. A fork has the list; a saved session is loaded by sessions that have the same
- * one. On failure nothing has changed. */
+/* From now on the session computes with these adapters, up to 64 at once, all of the session's
+ * engine, in place of those it had; n 0: with none. They are held. What has been computed stays,
+ * with the logits, and append and generate go on from it. It is never taken for what the new list
+ * would have computed: a sync or rewind after a change computes everything again, and other
+ * sessions find only what was computed with their own list. A list is the same when adapters (by
+ * content, not path) and scales are, in the same order. A fork has the list; a saved session is
+ * loaded by sessions that have the same one. On failure nothing has changed. */
 CERA_API cera_status cera_session_set_adapters(cera_session *session, const cera_adapter_use *uses,
                                                size_t n, cera_error *err);
 
-/* As cera_engine_embed, with the session's adapters. What the session has computed has no part in it, and
- * stays. */
+/* As cera_engine_embed, with the session's adapters. What the session has computed has no part in
+ * it, and stays. */
 CERA_API cera_status cera_session_embed(cera_session *session, const int32_t *ids, size_t n,
                                         cera_pooling pooling, float *out, cera_error *err);
 
-/* Drops n_drop tokens behind the first n_keep: those behind them come to lower positions and keep their
- * keys and values, which are not what computing the shorter text would give, for they have seen the
- * dropped ones. Logits stay. What follows is this session's alone and is never reused by another; what
- * its keys came from is kept, so that shifting again does not add to the error. n_keep + n_drop is less
- * than the position. CERA_E_UNSUPPORTED where keys cannot be moved (recurrent states, windows, YaRN):
- * there cera_session_sync with the shorter history computes it again. A grammar's text that is open
- * stays so when it and the token before it are behind what is dropped. */
+/* Drops n_drop tokens behind the first n_keep: those behind them come to lower positions and keep
+ * their keys and values, which are not what computing the shorter text would give, for they have
+ * seen the dropped ones. Logits stay. What follows is this session's alone and is never reused by
+ * another; what its keys came from is kept, so that shifting again does not add to the error.
+ * n_keep + n_drop is less than the position. CERA_E_UNSUPPORTED where keys cannot be moved
+ * (recurrent states, windows, YaRN): there cera_session_sync with the shorter history computes it
+ * again. A grammar's text that is open stays so when it and the token before it are behind what is
+ * dropped. */
 CERA_API cera_status cera_session_shift(cera_session *session, size_t n_keep, size_t n_drop,
                                         cera_error *err);
 
-/* Writes tokens, keys, values, states and logits to a file, which appears when it is complete: whatever
- * fails, what was there before stays. A grammar's text that is still open is not part of it. Fails
- * with CERA_E_STATE when nothing has been appended, CERA_E_UNSUPPORTED after a shift. The first
- * call of an engine reads all weights, for a digest of them. */
+/* Writes tokens, keys, values, states and logits to a file, which appears when it is complete:
+ * whatever fails, what was there before stays. A grammar's text that is still open is not part of
+ * it. Fails with CERA_E_STATE when nothing has been appended, CERA_E_UNSUPPORTED after a shift. The
+ * first call of an engine reads all weights, for a digest of them. */
 CERA_API cera_status cera_session_save(cera_session *session, const char *path, cera_error *err);
-/* Makes the session what was saved, whatever it was before: it goes on with the same bits. The file is
- * checked against a digest of itself and against this model's weights, not their path; engines may
- * differ in threads, chunks and instruction set. Fails, leaving the session as it was, with
+/* Makes the session what was saved, whatever it was before: it goes on with the same bits. The file
+ * is checked against a digest of itself and against this model's weights, not their path; engines
+ * may differ in threads, chunks and instruction set. Fails, leaving the session as it was, with
  * CERA_E_FORMAT for what is no such file or is cut short or damaged; CERA_E_UNSUPPORTED for another
- * version, other weights, numerics or type of keys; CERA_E_CONTEXT when it does not fit; CERA_E_IO. */
+ * version, other weights, numerics or type of keys; CERA_E_CONTEXT when it does not fit;
+ * CERA_E_IO. */
 CERA_API cera_status cera_session_load(cera_session *session, const char *path, cera_error *err);
 
 /* Logits for the next token, [n_vocab]; NULL when nothing has been appended. Valid until the next
@@ -830,12 +838,14 @@ typedef enum cera_sampler {
 typedef struct cera_generate_options {
     size_t size;
     int max_tokens; /* default 256; -1: until the model or the context ends */
-    /* Sampling. First the bias, then the stages named in `samplers`, then the draw. temperature <= 0 (or
-     * not finite) or top_k == 1 is greedy: the largest logit, the lowest id among equals, after bias,
-     * frequency and presence penalties and DRY, without the repetition penalty. */
+    /* Sampling. First the bias, then the stages named in `samplers`, then the draw. temperature <=
+     * 0 (or not finite) or top_k == 1 is greedy: the largest logit, the lowest id among equals,
+     * after bias, frequency and presence penalties and DRY, without the repetition penalty. */
     float temperature; /* 0.7 */
-    /* Dynamic temperature: with H the entropy of the candidates and n their number, from temperature
-     * - range where one is sure to temperature + range where all are alike, by (H / log n)^exponent. */
+    /* Dynamic temperature: with H the entropy of the candidates and n their number, from
+     * temperature
+     * - range where one is sure to temperature + range where all are alike, by (H / log
+     *   n)^exponent. */
     float temperature_range;    /* 0: off; at most the temperature */
     float temperature_exponent; /* 1, 0 or more */
     int top_k;                  /* 40: the k largest and all equal to the last of them; 0: off */
@@ -843,20 +853,21 @@ typedef struct cera_generate_options {
     float min_p;     /* 0.05, in [0, 1]: those that have this share of the best one's probability */
     float typical_p; /* 1, in [0, 1]: like top_p, nearest to the entropy first; 1: off */
     float top_n_sigma; /* 0: logits within n standard deviations of the largest; 0: off */
-    /* XTC: with this probability, all candidates at or above the threshold but the least probable of
-     * them go. */
+    /* XTC: with this probability, all candidates at or above the threshold but the least probable
+     * of them go. */
     float xtc_probability; /* 0, in [0, 1] */
     float xtc_threshold;   /* 0.1, in [0, 1] */
     /* Mirostat 2, instead of the stages from top_n_sigma to xtc: drops candidates with a surprise
-     * (-log2 p) above mu, which starts at 2 tau and after each token moves by -eta (surprise - tau). */
+     * (-log2 p) above mu, which starts at 2 tau and after each token moves by -eta (surprise -
+     * tau). */
     float mirostat_tau;       /* 0: off */
     float mirostat_eta;       /* 0.1 */
     float repetition_penalty; /* 1.1, above 0: positive logits over it, negative ones times it */
     float frequency_penalty;  /* 0: taken off for each occurrence */
     float presence_penalty;   /* 0: taken off once */
     int penalty_window; /* 0: tokens of this call; n: the last n of the history; -1: all of it */
-    /* DRY: a token that would repeat a sequence, the n >= allowed_length tokens before it being the same
-     * as before its last occurrence, loses multiplier * base^(n - allowed_length). */
+    /* DRY: a token that would repeat a sequence, the n >= allowed_length tokens before it being the
+     * same as before its last occurrence, loses multiplier * base^(n - allowed_length). */
     float dry_multiplier;   /* 0: off */
     float dry_base;         /* 1.75, at least 1 */
     int dry_allowed_length; /* 2, at least 1 */
@@ -875,9 +886,9 @@ typedef struct cera_generate_options {
     bool ignore_eos;             /* the model's own end tokens are never chosen */
     const cera_logit_bias *bias; /* [n_bias] */
     size_t n_bias;               /* up to 1,024 */
-    /* When the context is full, drop the older half of what stands behind the first n_keep tokens and
-     * go on: as cera_session_shift where that may be, as cera_session_sync where not. Not together
-     * with n_draft. Default: end with CERA_FINISH_CONTEXT. */
+    /* When the context is full, drop the older half of what stands behind the first n_keep tokens
+     * and go on: as cera_session_shift where that may be, as cera_session_sync where not. Not
+     * together with n_draft. Default: end with CERA_FINISH_CONTEXT. */
     bool shift;
     int n_keep;
     int n_logprobs; /* alternatives in cera_token_info, up to 20; 0: none */
@@ -886,9 +897,9 @@ typedef struct cera_generate_options {
      * the generation ends by itself, with CERA_FINISH_STOP. When a generation was ended by anything
      * else and nothing is appended, the next one with the same grammar goes on in the text. */
     cera_grammar *grammar;
-    /* Guesses at tokens to come, up to n_draft at a time, 0 to 16; 0: none. They change no answer, only
-     * the time it takes: the model computes them together with a token, and a row is used when the
-     * sampler chooses just that token. They come from `draft`, a smaller model with the same
+    /* Guesses at tokens to come, up to n_draft at a time, 0 to 16; 0: none. They change no answer,
+     * only the time it takes: the model computes them together with a token, and a row is used when
+     * the sampler chooses just that token. They come from `draft`, a smaller model with the same
      * vocabulary (CERA_E_ARG otherwise) that stays open during the call; NULL: from what followed
      * the same tokens earlier in the history. The session's adapters are for its own model: `draft`
      * guesses without. How many are tried follows from what they save. */
@@ -941,20 +952,21 @@ typedef struct cera_summary {
         is_unfinished; /* there was a grammar, and the text ended (or stopped) in the middle of it */
 } cera_summary;
 
-/* Generates until something ends it. Every token handed to the sink is part of the history (after an
- * error the last one, and with guesses the last ones, may be missing), the end token is not. A stop
- * text ends the text before it; its tokens stay in the history. Needs logits, so something must
- * have been appended: CERA_E_STATE otherwise. summary may be NULL. */
+/* Generates until something ends it. Every token handed to the sink is part of the history (after
+ * an error the last one, and with guesses the last ones, may be missing), the end token is not. A
+ * stop text ends the text before it; its tokens stay in the history. Needs logits, so something
+ * must have been appended: CERA_E_STATE otherwise. summary may be NULL. */
 CERA_API cera_status cera_session_generate(cera_session *session,
                                            const cera_generate_options *options,
                                            const cera_sink *sink, cera_summary *summary,
                                            cera_error *err);
 
 /* Asks the call that is running, or the next one, to end: an append fails with CERA_E_CANCELLED,
- * a generation ends with CERA_FINISH_CANCELLED within one token. Any thread, or a signal handler. */
+ * a generation ends with CERA_FINISH_CANCELLED within one token. Any thread, or a signal
+ * handler. */
 CERA_API void cera_session_cancel(cera_session *session);
-/* Back to position 0; memory is kept for reuse. Clears a pending cancel. Does nothing when called by
- * the session's own sink. */
+/* Back to position 0; memory is kept for reuse. Clears a pending cancel. Does nothing when called
+ * by the session's own sink. */
 CERA_API void cera_session_reset(cera_session *session);
 
 /* ---- quantising: the same model in fewer bits -------------------------------------------- */
@@ -963,8 +975,8 @@ typedef struct cera_quantize_options {
     size_t size;
     const cera_host *host; /* copied; NULL: the default host */
     int n_threads;         /* up to 256; 0: as many as suit this machine */
-    /* Element types, such as "Q6_K", of the output matrix (also where the embedding stands in for it)
-     * and of the token embedding; NULL: as the mixture has it. */
+    /* Element types, such as "Q6_K", of the output matrix (also where the embedding stands in for
+     * it) and of the token embedding; NULL: as the mixture has it. */
     const char *output_type, *embedding_type;
     bool pure;             /* no mixture: one type for all tensors that are quantised */
     bool keep_output;      /* the output matrix stays as it is */
@@ -983,10 +995,10 @@ typedef struct cera_quantize_summary {
 } cera_quantize_summary;
 
 /* Writes a GGUF file whose weights have the given type: an element type, or a mixture such as
- * "Q4_K_M", in any case. The mixtures are those of llama.cpp. The file appears under its name when it
- * is complete; whatever fails, what was there before stays. Weights that are not finite, or too large
- * for the type, fail with CERA_E_FORMAT naming the tensor; a source that is quantised already with
- * CERA_E_UNSUPPORTED, unless it is allowed. summary may be NULL. */
+ * "Q4_K_M", in any case. The mixtures are those of llama.cpp. The file appears under its name when
+ * it is complete; whatever fails, what was there before stays. Weights that are not finite, or too
+ * large for the type, fail with CERA_E_FORMAT naming the tensor; a source that is quantised already
+ * with CERA_E_UNSUPPORTED, unless it is allowed. summary may be NULL. */
 CERA_API cera_status cera_quantize(const cera_source *source, const char *path, const char *type,
                                    const cera_quantize_options *options,
                                    cera_quantize_summary *summary, cera_error *err);
@@ -1006,8 +1018,8 @@ typedef struct cera_convert_options {
 CERA_API void cera_convert_options_init(cera_convert_options *options);
 
 /* Writes a GGUF file of a folder with config.json, model.safetensors (or its index and parts) and
- * tokenizer.model or tokenizer.json. type: F32, F16, BF16 or Q8_0, for matrices; all else is F32. The
- * file appears when it is complete, as with cera_quantize, and has been opened as a model: what
+ * tokenizer.model or tokenizer.json. type: F32, F16, BF16 or Q8_0, for matrices; all else is F32.
+ * The file appears when it is complete, as with cera_quantize, and has been opened as a model: what
  * contradicts itself is not made. Fails with CERA_E_UNSUPPORTED naming an architecture, tensor or
  * tokenizer that is not known, CERA_E_FORMAT naming what is malformed or missing. */
 CERA_API cera_status cera_convert(const char *folder, const char *path, const char *type,
@@ -1034,8 +1046,9 @@ typedef struct cera_cpu_info {
      * NULL. Results then depend on how rows are batched: see docs/numerics.md. */
     const char *blas;
 } cera_cpu_info;
-/* host may be NULL. On Linux this, like opening an engine, asks for the tile registers of AMX where the
- * processor has them: the frame of a signal then takes about 11 KiB of a stack, alternate ones included. */
+/* host may be NULL. On Linux this, like opening an engine, asks for the tile registers of AMX where
+ * the processor has them: the frame of a signal then takes about 11 KiB of a stack, alternate ones
+ * included. */
 CERA_API void cera_cpu_get_info(const cera_host *host, cera_cpu_info *out);
 
 #ifdef __cplusplus

@@ -149,8 +149,8 @@ static inline cr_calls_result feed_value(cr_calls *calls, char c, bool *ended, b
 cr_calls_result cr_call_feed_arguments(cr_calls *calls, char c);
 /* In an object that is a call: from AT_MEMBER to BEHIND_MEMBER. */
 cr_calls_result cr_call_feed_member(cr_calls *calls, char c);
-/* At the first byte of a tag, in one (IN_TAG), between those of arguments (IN_TAGS), and in the texts
- * behind them. */
+/* At the first byte of a tag, in one (IN_TAG), between those of arguments (IN_TAGS), and in the
+ * texts behind them. */
 cr_calls_result cr_call_start_tag(cr_calls *calls, char c);
 cr_calls_result cr_call_feed_tag(cr_calls *calls, char c);
 cr_calls_result cr_call_feed_tags(cr_calls *calls, char c);

@@ -1,6 +1,6 @@
-/* Values of modules by patterns of their names, as PEFT's rank_pattern and alpha_pattern give them: an
- * object whose members are regular expressions. One fits a module when it matches all of its name, or
- * all behind a point; the first that fits counts.
+/* Values of modules by patterns of their names, as PEFT's rank_pattern and alpha_pattern give them:
+ * an object whose members are regular expressions. One fits a module when it matches all of its
+ * name, or all behind a point; the first that fits counts.
  *
  *     { "q_proj": 8, "layers\\.[0-3]\\.mlp\\..*": 2, "^model\\.embed_tokens": 4 } */
 #ifndef CR_NAME_PATTERN_H
@@ -25,8 +25,8 @@ typedef struct cr_name_patterns {
 cera_status cr_name_patterns_init(cr_name_patterns *patterns, cr_folder *folder,
                                   const cr_json *config, const char *name, cera_error *err);
 void cr_name_patterns_done(cr_name_patterns *patterns);
-/* *out: the pattern that fits, with its value, or NULL. Fails with CERA_E_UNSUPPORTED where one takes
- * too long. */
+/* *out: the pattern that fits, with its value, or NULL. Fails with CERA_E_UNSUPPORTED where one
+ * takes too long. */
 cera_status cr_name_patterns_find(cr_name_patterns *patterns, cr_str module, const cr_json **out,
                                   cera_error *err);
 

@@ -156,8 +156,8 @@ static cera_status alpha_of(settings *s, cr_str module, float *out, cera_error *
     return CERA_OK;
 }
 
-/* Alpha is divided by the rank that training had, so one that the tensors do not have is no mistake to
- * pass over. */
+/* Alpha is divided by the rank that training had, so one that the tensors do not have is no mistake
+ * to pass over. */
 static cera_status check_rank(settings *s, cr_str module, uint64_t rank, cera_error *err)
 {
     const cr_json *own;
@@ -246,8 +246,8 @@ static cera_status add_pair(cr_peft *peft, settings *s, const lora *l, const cr_
 
 /* ---- stacks of experts ------------------------------------------------------------------- */
 
-/* Parameters of a module called experts, with what PEFT calls a pair for any of them. Of two, the pair
- * of one is called experts.base_layer; which one is for the shapes to say. */
+/* Parameters of a module called experts, with what PEFT calls a pair for any of them. Of two, the
+ * pair of one is called experts.base_layer; which one is for the shapes to say. */
 static const char *const parameters[] = { ".gate_up_proj", ".down_proj" };
 
 /* Whether a pair has the shapes of a stack: A is [n_expert * rank, n_cols] and B [n_rows, rank *
@@ -265,8 +265,8 @@ static bool fits_stack(const cr_peft_model *model, const lora *l, bool *is_both)
            l->b.shape[0] % stack->shape[2] == 0;
 }
 
-/* Whether a pair is for a stack, by its targets, or by its name when it has none of its own: then they
- * are found. */
+/* Whether a pair is for a stack, by its targets, or by its name when it has none of its own: then
+ * they are found. */
 static cera_status find_stack(cr_peft *peft, const cr_peft_model *model, lora *l, cera_error *err)
 {
     cr_str module = l->module;

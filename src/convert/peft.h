@@ -1,9 +1,10 @@
-/* A folder of PEFT's: adapter_config.json and adapter_model.safetensors, as the content of an adapter.
+/* A folder of PEFT's: adapter_config.json and adapter_model.safetensors, as the content of an
+ * adapter.
  *
  *     base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight   [rank, n_cols]
  *     base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight   [n_rows, rank]
- *     base_model.model.model.layers.0.mlp.experts.lora_A.weight              of a parameter that is a
- *     base_model.model.model.layers.0.mlp.experts.base_layer.lora_A.weight   stack, and of another one
+ *     base_model.model.model.layers.0.mlp.experts.lora_A.weight              of a stack,
+ *     base_model.model.model.layers.0.mlp.experts.base_layer.lora_A.weight   and of another
  *
  * What the configuration asks for and is not done here is refused by its name: DoRA, biases, whole
  * modules, starts that change the model's weights, and whatever is not known. */
@@ -24,8 +25,8 @@ typedef struct cr_peft {
  * of it. */
 bool cr_peft_is(cr_host *host, const char *path, cr_str *folder);
 
-/* The model that it is for: its architecture, as GGUF calls it, tells which of Hugging Face's names are
- * meant, and its tensors which matrices of experts. */
+/* The model that it is for: its architecture, as GGUF calls it, tells which of Hugging Face's names
+ * are meant, and its tensors which matrices of experts. */
 typedef struct cr_peft_model {
     const char *arch;
     bool has_experts;

@@ -1,4 +1,5 @@
-/* What an adapter's file says, as bounds-checked ranges: which tensor of a model it adds to, and what.
+/* What an adapter's file says, as bounds-checked ranges: which tensor of a model it adds to, and
+ * what.
  *
  *     adapter_file.c    GGUF files: LoRA, control vectors
  *     convert/peft.c    folders of PEFT: LoRA
@@ -9,9 +10,9 @@
 
 #include "file/gguf.h"
 
-/* What is added to one tensor: W x becomes W x + scale * B (A x). In GGUF's order of dimensions A is
- * [n_cols, rank] and B [rank, n_rows], of a stack [.., .., n_expert]; of the token embedding, whose rows
- * are taken instead of multiplied, A is [rank, n_vocab] and B [rank, n_embd]. */
+/* What is added to one tensor: W x becomes W x + scale * B (A x). In GGUF's order of dimensions A
+ * is [n_cols, rank] and B [rank, n_rows], of a stack [.., .., n_expert]; of the token embedding,
+ * whose rows are taken instead of multiplied, A is [rank, n_vocab] and B [rank, n_embd]. */
 typedef struct cr_adapter_pair {
     cr_str name; /* of the model's tensor, with ".weight" */
     cr_tensor a, b;
@@ -40,8 +41,8 @@ typedef struct cr_adapter_content {
     size_t n_directions;
 } cr_adapter_content;
 
-/* Reads the header of a GGUF adapter, which has to stay open. Texts and lists go to the arena. Fails
- * with CERA_E_FORMAT naming a key or tensor, CERA_E_UNSUPPORTED for another kind of file. */
+/* Reads the header of a GGUF adapter, which has to stay open. Texts and lists go to the arena.
+ * Fails with CERA_E_FORMAT naming a key or tensor, CERA_E_UNSUPPORTED for another kind of file. */
 cera_status cr_adapter_read(const cr_gguf *file, cr_arena *arena, cr_adapter_content *out,
                             cera_error *err);
 

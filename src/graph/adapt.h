@@ -3,8 +3,8 @@
  *     y = W x + bias + sum over adapters of scale * B (A x)      A [rank][n_cols], B [n_rows][rank]
  *     residual behind layer l += direction l                     control vectors
  *
- * model/adapter.c makes these for a list of adapters; sessions hand them to the backend with every run,
- * so rows of one batch may have different ones. */
+ * model/adapter.c makes these for a list of adapters; sessions hand them to the backend with every
+ * run, so rows of one batch may have different ones. */
 #ifndef CR_ADAPT_H
 #define CR_ADAPT_H
 

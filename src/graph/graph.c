@@ -44,8 +44,8 @@ int cr_graph_value(cr_graph *graph, const char *name, size_t width)
     return graph->n_values++;
 }
 
-/* The group of a window. When there are too many, the last one takes the layer in and sees as far as
- * the farthest of its layers: that costs memory, no correctness. */
+/* The group of a window. When there are too many, the last one takes the layer in and sees as far
+ * as the farthest of its layers: that costs memory, no correctness. */
 static int group_of(cr_graph *graph, int window)
 {
     for (int i = 0; i < graph->n_groups; i++) {

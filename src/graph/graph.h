@@ -117,8 +117,8 @@ typedef struct cr_op {
         struct {
             cr_norm norm; /* or none */
             cr_proj q, k, v;
-            /* Before the rotation, or none: of each head; with `mid`, where the keys wait for it, of
-             * all heads of the row together. */
+            /* Before the rotation, or none: of each head; with `mid`, where the keys wait for it,
+             * of all heads of the row together. */
             cr_norm q_norm, k_norm;
             cr_heads heads;
             int rope;  /* index into graph->ropes; -1: no rotation */
@@ -275,7 +275,8 @@ void cr_graph_mid(cr_graph *graph, cr_op *op, int value);
 /* The projections that an op multiplies its input by, and how many they are. */
 enum { CR_MAX_PROJS = 3 };
 int cr_op_projs(const cr_op *op, const cr_proj *out[CR_MAX_PROJS]);
-/* The routing of an op whose projections are stacks, a matrix for each expert; NULL: they are plain. */
+/* The routing of an op whose projections are stacks, a matrix for each expert; NULL: they are
+ * plain. */
 const cr_routing *cr_op_experts(const cr_op *op);
 
 /* Checks that the tensors of every op fit together; the error names op and tensor. */

@@ -3,9 +3,9 @@
  *     content (file/adapter_file.h) --fitted to--> model = adapter
  *     [ (adapter, scale), ... ]             = adaptation (graph/adapt.h)
  *
- * An adapter has its own copy of its matrices, laid out for the kernels; its file may go. The weights of
- * the model are never touched, and neither architectures nor ops know of adapters: what can be adapted
- * is every projection of the graph, by the name of its tensor. */
+ * An adapter has its own copy of its matrices, laid out for the kernels; its file may go. The
+ * weights of the model are never touched, and neither architectures nor ops know of adapters: what
+ * can be adapted is every projection of the graph, by the name of its tensor. */
 #ifndef CR_ADAPTER_H
 #define CR_ADAPTER_H
 
@@ -45,8 +45,8 @@ typedef struct cr_adapter_use {
     int first_layer, last_layer; /* of a control vector's directions, those in this range */
 } cr_adapter_use;
 
-/* What the uses [n] add up to, on one arena; adapters are kept. NULL when that is nothing: all of it
- * has the scale 0. *digest tells adaptations apart. */
+/* What the uses [n] add up to, on one arena; adapters are kept. NULL when that is nothing: all of
+ * it has the scale 0. *digest tells adaptations apart. */
 cera_status cr_adaptation_new(const cr_model *model, cr_arena *arena, const cr_adapter_use *uses,
                               size_t n, const cr_adaptation **out, cr_digest *digest,
                               cera_error *err);

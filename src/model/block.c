@@ -265,7 +265,8 @@ static double yarn_share(const cr_rotary *rotary, size_t i)
     return fmin(fmax(share, 0), 1);
 }
 
-/* Frequencies of the pairs: base^(-2i / n_dims), scaled, over the file's factors where it has them. */
+/* Frequencies of the pairs: base^(-2i / n_dims), scaled, over the file's factors where it has
+ * them. */
 static cera_status make_rope(const lowering *l, const cr_rotary *rotary, const cr_weight *factors,
                              cr_arena *arena, int *out, cera_error *err)
 {

@@ -3,11 +3,11 @@
  *     x -> norm -> mixer -> norm -> + -> norm -> feed-forward -> norm -> + ->
  *     '----------------------------'   '-------------------------------'
  *
- * Most architectures have the norms before, some those after, some both. Without a feed-forward width
- * a layer is its mixer.
+ * Most architectures have the norms before, some those after, some both. Without a feed-forward
+ * width a layer is its mixer.
  *
- * An architecture says which tensors exist (rules) and which mixer a layer has (recipe); this module
- * binds the tensors and lowers layers to ops. */
+ * An architecture says which tensors exist (rules) and which mixer a layer has (recipe); this
+ * module binds the tensors and lowers layers to ops. */
 #ifndef CR_BLOCK_H
 #define CR_BLOCK_H
 
@@ -104,8 +104,8 @@ typedef enum cr_where {
     CR_IN_SHARED, /* routed layers of a model with a shared expert */
 } cr_where;
 
-/* A matrix may have any type that the backend multiplies, so may a stack, a matrix for each expert; a
- * vector is F32. */
+/* A matrix may have any type that the backend multiplies, so may a stack, a matrix for each expert;
+ * a vector is F32. */
 typedef enum cr_shape { CR_MATRIX, CR_VECTOR, CR_STACK } cr_shape;
 
 /* One tensor: its name ("blk.%d.attn_q.weight"; %d is the layer) and its dimensions in the file's
@@ -118,7 +118,8 @@ typedef struct cr_rule {
     cr_dim dims[2];
     const char *alias; /* another name that files use for it, or NULL */
     bool optional;
-    /* Part of a larger tensor: of part_of rows, those from part_at on. Under its alias it is whole. */
+    /* Part of a larger tensor: of part_of rows, those from part_at on. Under its alias it is
+     * whole. */
     cr_dim part_of, part_at;
 } cr_rule;
 
@@ -132,7 +133,8 @@ typedef struct cr_layer {
     int window;            /* positions that it looks at; 0: all */
 } cr_layer;
 
-/* The recipe of a layer with attention, as most architectures have it; others change what it gives. */
+/* The recipe of a layer with attention, as most architectures have it; others change what it
+ * gives. */
 void cr_layer_attention(const cr_hparams *hparams, int layer, cr_layer *out);
 
 /* The rows of a rule table, in the words of the enums above:

@@ -18,9 +18,9 @@ enum {
     CR_MAX_RECURRENT_FLOATS = 1 << 28, /* of all state spaces, for a sequence */
 };
 
-/* How a model reaches beyond the context that it was first trained for. LINEAR: positions are divided
- * by the factor. YARN: slow pairs are, fast ones are not, those between in part. LONG: the file has
- * factors for each pair, some for its first context and others for longer ones. */
+/* How a model reaches beyond the context that it was first trained for. LINEAR: positions are
+ * divided by the factor. YARN: slow pairs are, fast ones are not, those between in part. LONG: the
+ * file has factors for each pair, some for its first context and others for longer ones. */
 typedef enum cr_rope_scaling {
     CR_ROPE_PLAIN,
     CR_ROPE_LINEAR,

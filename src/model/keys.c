@@ -157,8 +157,8 @@ static bool has(const cr_keys *keys, const char *key)
 }
 
 /* YaRN makes what it rotates larger by this, for a factor s, over the same for a `share` of the
- * logarithm where the file has one ("mscale" and "mscale_all_dim" of published configurations). A gain
- * that the file has itself ("attention_factor") stands in place of both. */
+ * logarithm where the file has one ("mscale" and "mscale_all_dim" of published configurations). A
+ * gain that the file has itself ("attention_factor") stands in place of both. */
 static float yarn_gain(float s, float share)
 {
     return s <= 1 ? 1.0f : 0.1f * share * logf(s) + 1.0f;

@@ -37,8 +37,9 @@ cera_status cr_keys_rope(const cr_keys *keys, cr_rope_style style, float base, c
  * context is its length unless the file has another. */
 cera_status cr_keys_temperature(const cr_keys *keys, cr_hparams *hp);
 
-/* The windows of a model in which some layers see only their last positions. `period` p: of p layers
- * the last one sees all; 1: every layer does; 0: none does. The file may have its own, or a list. */
+/* The windows of a model in which some layers see only their last positions. `period` p: of p
+ * layers the last one sees all; 1: every layer does; 0: none does. The file may have its own, or a
+ * list. */
 cera_status cr_keys_windows(const cr_keys *keys, int window, int period, cr_hparams *hp);
 
 /* The keys that every decoder has: sizes, heads, context, norm epsilon. The scales become what most

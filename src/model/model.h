@@ -16,7 +16,8 @@ typedef struct cr_model {
 } cr_model;
 
 /* Reads what an architecture needs from the file; the weights stay where they are. The file and the
- * host are kept. Sessions will have up to n_context positions, or the model's own if that is less. */
+ * host are kept. Sessions will have up to n_context positions, or the model's own if that is
+ * less. */
 cera_status cr_model_new(const cr_gguf *file, cr_host *host, const cr_arch *arch, int n_context,
                          cr_model **out, cera_error *err);
 void cr_model_free(cr_model *model);

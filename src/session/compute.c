@@ -88,9 +88,9 @@ void cr_session_drop_room(cr_session *session)
 
 /* ---- chunks ------------------------------------------------------------------------------ */
 
-/* A row's logits tell how likely the token behind it was; the rows at `position` and behind it, up to
- * `end`, have just been computed, and n is where the span ends. Those of the last row are for the token
- * behind it. */
+/* A row's logits tell how likely the token behind it was; the rows at `position` and behind it, up
+ * to `end`, have just been computed, and n is where the span ends. Those of the last row are for
+ * the token behind it. */
 static void score_rows(const cr_scorer *to, const int32_t *ids, int position, int end, int n,
                        float *last)
 {
@@ -144,8 +144,8 @@ static cera_status take_page_states(cr_session *session, const cr_line *line, in
     return cr_fail_nomem(err, pages->bytes[cr_pages_state_kind(pages)], "recurrent states");
 }
 
-/* Lets other sessions find what the line has now. A block that is not full is worth it at a place where
- * texts go on. */
+/* Lets other sessions find what the line has now. A block that is not full is worth it at a place
+ * where texts go on. */
 static void remember(cr_session *session, const cr_line *line, const int32_t *ids,
                      const page_states *states, const cr_wanted *want)
 {
@@ -164,8 +164,8 @@ static void remember(cr_session *session, const cr_line *line, const int32_t *id
                   is_place && spacing >= 0 ? line->state : NULL);
 }
 
-/* Where the chunk at the line's position ends, of n tokens. Where states are known at the ends of runs
- * only, a run ends where one is to be kept. */
+/* Where the chunk at the line's position ends, of n tokens. Where states are known at the ends of
+ * runs only, a run ends where one is to be kept. */
 static int chunk_end(const cr_session *session, const cr_line *line, int n, const cr_wanted *want)
 {
     int most = cr_scheduler_chunk(session->env.scheduler);

@@ -178,9 +178,9 @@ cera_status cr_line_reserve_ring(cr_line *line, cr_pages *pages, uint64_t writer
     line->until = line->position + n;
     for (int g = 0; g < pages->graph->n_groups; g++) {
         int end = n_pages(line->until), window = pages->graph->groups[g].window;
-        /* A window that begins and ends within pages touches one page more than it has, and one more
-         * is moving. Pages that are held already do not count: the tree may hold them, too, and then
-         * they cannot go round. */
+        /* A window that begins and ends within pages touches one page more than it has, and one
+         * more is moving. Pages that are held already do not count: the tree may hold them, too,
+         * and then they cannot go round. */
         if (window > 0)
             end = CR_MIN(end, n_pages(line->position) + n_pages(window) + 2);
         if (!own_last(line, pages, g, writer) || !extend(line, pages, g, writer, end))

@@ -5,8 +5,8 @@
  *     group 1   .    .   [x]  [x]  [ ]     a window: what it has passed is dropped
  *                            ^ position
  *
- * A session has two lines: where it is, and where a call in progress is going. The second begins as a
- * share of the first (or of what the prefix tree knows), so that a call that fails has changed
+ * A session has two lines: where it is, and where a call in progress is going. The second begins as
+ * a share of the first (or of what the prefix tree knows), so that a call that fails has changed
  * nothing. */
 #ifndef CR_LINE_H
 #define CR_LINE_H
@@ -34,7 +34,8 @@ int cr_line_needs(const cr_graph *graph, int group, int position);
 
 /* Drops everything: position 0. */
 void cr_line_clear(cr_line *line, cr_pages *pages);
-/* Whether the line holds what a token at `position`, at most its own, needs. Recurrent state aside. */
+/* Whether the line holds what a token at `position`, at most its own, needs. Recurrent state
+ * aside. */
 bool cr_line_reaches(const cr_line *line, const cr_pages *pages, int position);
 /* Makes an empty line hold what `from` holds for a token at `position`, which it reaches. The state
  * comes along if the position is that of `from`. */

@@ -2,17 +2,18 @@
  *
  *     sessions ──hold──> page <──hold── prefix tree        nobody holds it: on the free list
  *
- * A page of kind g < n_groups has CR_PAGE positions of cache group g; a page of the last kind is one
- * recurrent state. Pages are counted references: sessions with a common prefix hold the same ones,
- * and the prefix tree holds them too. Who wants to write copies a page that others read, but for one
- * case that saves most copies: behind the positions that others read (`n_fixed`), the one session
- * that has been filling the page may go on filling it.
+ * A page of kind g < n_groups has CR_PAGE positions of cache group g; a page of the last kind is
+ * one recurrent state. Pages are counted references: sessions with a common prefix hold the same
+ * ones, and the prefix tree holds them too. Who wants to write copies a page that others read, but
+ * for one case that saves most copies: behind the positions that others read (`n_fixed`), the one
+ * session that has been filling the page may go on filling it.
  *
  * All pages together keep to a budget of bytes: before it is passed, pages on the free list go back
  * to the device, then those that only the prefix tree holds, least recently used first. What
  * sessions hold is never taken from them; it alone may pass the budget.
  *
- * One lock guards the pages and the tree. All functions but new and free are called with it held. */
+ * One lock guards the pages and the tree. All functions but new and free are called with it
+ * held. */
 #ifndef CR_PAGES_H
 #define CR_PAGES_H
 
@@ -102,15 +103,16 @@ void cr_pages_hold(cr_pages *pages, cr_page *page);        /* by a session */
 void cr_pages_drop(cr_pages *pages, cr_page *page);        /* NULL is nothing */
 void cr_pages_hold_cached(cr_pages *pages, cr_page *page); /* by the tree */
 void cr_pages_drop_cached(cr_pages *pages, cr_page *page); /* NULL is nothing */
-/* Gives back what passes the budget, as far as nobody holds it: cr_pages_drop does, cr_pages_drop_cached
- * does not. */
+/* Gives back what passes the budget, as far as nobody holds it: cr_pages_drop does,
+ * cr_pages_drop_cached does not. */
 void cr_pages_trim(cr_pages *pages);
 
 /* Whether nobody but the caller holds the page. */
 bool cr_page_is_sole(const cr_page *page);
 /* Others may read positions [0, n) from now on. */
 void cr_page_fix(cr_page *page, int n);
-/* Whether the session may write at `position` of the page and behind it; if so, it is the writer. */
+/* Whether the session may write at `position` of the page and behind it; if so, it is the
+ * writer. */
 bool cr_page_may_write(cr_page *page, uint64_t writer, int position);
 
 #endif

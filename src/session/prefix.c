@@ -8,8 +8,8 @@ typedef struct block {
     struct block *parent;
     struct block *child;   /* the first one */
     struct block *sibling; /* the next child of the parent, or free block */
-    /* Use: a block is never used less recently than what stands behind it, so the least recently used
-     * one has no children. */
+    /* Use: a block is never used less recently than what stands behind it, so the least recently
+     * used one has no children. */
     struct block *newer, *older;
     int n; /* tokens; CR_PAGE where there are children */
     int32_t ids[CR_PAGE];
@@ -197,7 +197,8 @@ static bool is_idle(const cr_page *page)
     return page && page->n_users == 0;
 }
 
-/* Lets go of what the block can do without: its state, a window's pages. False when nothing is freed. */
+/* Lets go of what the block can do without: its state, a window's pages. False when nothing is
+ * freed. */
 static bool thin_out(cr_prefix *prefix, block *b)
 {
     const cr_graph *graph = prefix->pages->graph;
@@ -233,8 +234,8 @@ static void remove_branch(cr_prefix *prefix, block *b)
     remove_block(prefix, b);
 }
 
-/* The least recently used block whose pages are not all in sessions' use goes. Before the blocks behind
- * it, which sessions then use, go with it, it gives what it can do without. */
+/* The least recently used block whose pages are not all in sessions' use goes. Before the blocks
+ * behind it, which sessions then use, go with it, it gives what it can do without. */
 static bool evict(void *ctx)
 {
     cr_prefix *prefix = ctx;
@@ -319,8 +320,8 @@ static int common(const block *b, const int32_t *ids, int n)
     return i;
 }
 
-/* The child that begins with most of ids[0, n); of equals the one with fewest tokens of its own, which
- * leaves its end, where a state may be, nearest. */
+/* The child that begins with most of ids[0, n); of equals the one with fewest tokens of its own,
+ * which leaves its end, where a state may be, nearest. */
 static block *best_child(const block *parent, const int32_t *ids, int n, int *n_common)
 {
     block *best = NULL;
@@ -434,8 +435,8 @@ static cr_page *page_of(const cr_line *line, int group, int i)
     return held ? line->pages[group][i] : NULL;
 }
 
-/* Gives a block the line's pages: all of them when it is to have n tokens, more than it had; else those
- * that it lacks. */
+/* Gives a block the line's pages: all of them when it is to have n tokens, more than it had; else
+ * those that it lacks. */
 static void give_pages(cr_prefix *prefix, block *b, const int32_t *ids, int n, const cr_line *line,
                        int i)
 {
@@ -453,8 +454,8 @@ static void give_pages(cr_prefix *prefix, block *b, const int32_t *ids, int n, c
     }
 }
 
-/* The child for ids[0, n): one that has them all, one that has some of them and no state that its own
- * end would be needed for, or a new one. */
+/* The child for ids[0, n): one that has them all, one that has some of them and no state that its
+ * own end would be needed for, or a new one. */
 static block *child_for(cr_prefix *prefix, block *parent, const int32_t *ids, int n,
                         bool with_state)
 {

@@ -3,16 +3,16 @@
  *     sessions ──run──> [ a token | a token | 128 rows of an input | a token ] ──step──> plan
  *
  * Each session computes by calling cr_scheduler_run from its own thread. There is no thread besides
- * these: whoever finds nobody computing leads. The leader takes what is waiting into a step, computes
- * it, tells the others, and hands on to the one that has waited longest. Alone, a session leads every
- * step itself and never waits.
+ * these: whoever finds nobody computing leads. The leader takes what is waiting into a step,
+ * computes it, tells the others, and hands on to the one that has waited longest. Alone, a session
+ * leads every step itself and never waits.
  *
- * A step takes the run that has waited longest, then tokens (any run of up to CR_SMALL_RUN rows), then
- * chunks of inputs. There is room for one chunk whatever else waits, so that tokens never starve
- * inputs, and while others are about chunks are short, so that inputs do not hold up tokens.
+ * A step takes the run that has waited longest, then tokens (any run of up to CR_SMALL_RUN rows),
+ * then chunks of inputs. There is room for one chunk whatever else waits, so that tokens never
+ * starve inputs, and while others are about chunks are short, so that inputs do not hold up tokens.
  *
- * After a step its sessions sample, all at once, on their own threads. The next leader waits for them:
- * they are due. Whoever runs the user's code is not due, so a slow reader holds up nobody. */
+ * After a step its sessions sample, all at once, on their own threads. The next leader waits for
+ * them: they are due. Whoever runs the user's code is not due, so a slow reader holds up nobody. */
 #ifndef CR_SCHEDULER_H
 #define CR_SCHEDULER_H
 
@@ -50,13 +50,13 @@ typedef struct cr_seat {
     cr_seat_state state;
 } cr_seat;
 
-/* Changes the state, to CR_SEAT_AWAY or CR_SEAT_PRESENT. A call that computes begins with the second
- * and ends with the first. A session that runs foreign code (a sink, a run on another engine) is not
- * due meanwhile. */
+/* Changes the state, to CR_SEAT_AWAY or CR_SEAT_PRESENT. A call that computes begins with the
+ * second and ends with the first. A session that runs foreign code (a sink, a run on another
+ * engine) is not due meanwhile. */
 void cr_scheduler_seat(cr_scheduler *scheduler, cr_seat *seat, cr_seat_state state);
 
-/* Computes, perhaps with others. Fails as plan_run; what happens to the others is no concern of this
- * one: it fails with CERA_E_CANCELLED only when its own seq->cancel asked for it. */
+/* Computes, perhaps with others. Fails as plan_run; what happens to the others is no concern of
+ * this one: it fails with CERA_E_CANCELLED only when its own seq->cancel asked for it. */
 cera_status cr_scheduler_run(cr_scheduler *scheduler, cr_seat *seat, const cr_batch_seq *seq,
                              cera_error *err);
 

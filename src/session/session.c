@@ -1,8 +1,8 @@
 /* Sessions: their life, and where they move.
  *
- * Every call that computes makes a second line, from the longest known beginning of what the history
- * is to become, and computes the rest there. When that has succeeded the lines change places; when
- * not, the second one is dropped, and nothing has happened. */
+ * Every call that computes makes a second line, from the longest known beginning of what the
+ * history is to become, and computes the rest there. When that has succeeded the lines change
+ * places; when not, the second one is dropped, and nothing has happened. */
 #include "session/session_internal.h"
 
 #include "base/arith.h"
@@ -197,8 +197,8 @@ typedef struct target {
     const cr_scorer *score; /* with one, all behind the first ones is computed; or NULL */
 } target;
 
-/* Where the session itself can go on from. What other adapters have computed serves for going on, not
- * for a history that is to be what the present ones make of it. */
+/* Where the session itself can go on from. What other adapters have computed serves for going on,
+ * not for a history that is to be what the present ones make of it. */
 static int own_start(const cr_session *session, const target *to)
 {
     if (session->is_mixed && to->n_before == 0)
@@ -238,9 +238,9 @@ static void cut_open(cr_session *session, const target *to)
     cr_session_set_open(session, stays ? open : (cr_session_open){ .grammar = NULL });
 }
 
-/* Where an input that begins at `start` and ends with token n leaves a state. Whoever wants the same
- * text again computes the last token of it, and cannot begin behind that one; but stopping before it
- * costs a run, which is much only for a short text. */
+/* Where an input that begins at `start` and ends with token n leaves a state. Whoever wants the
+ * same text again computes the last token of it, and cannot begin behind that one; but stopping
+ * before it costs a run, which is much only for a short text. */
 static int place_of_end(const cr_session *session, int start, int n)
 {
     enum { LONG = 4 * CR_PAGE };
@@ -254,8 +254,8 @@ static cera_status bring(cr_session *session, const target *to, size_t *n_reused
     cr_line *next = &session->next;
     cr_wanted want = { .cancel = &session->cancel, .logits = true, .score = to->score };
     cr_session_take_seat(session, CR_SEAT_PRESENT);
-    /* Where nothing is left of a shift or of other adapters, everything is known to all and from all
-     * again. */
+    /* Where nothing is left of a shift or of other adapters, everything is known to all and from
+     * all again. */
     bool is_alone = session->origins || session->is_mixed;
     bool rejoins = is_alone && (!session->is_mixed || to->n_before == 0) &&
                    (!session->origins || own_start(session, to) <= session->n_pure);

@@ -69,21 +69,23 @@ void cr_session_reset(cr_session *session);
 const float *cr_session_logits(const cr_session *session);
 const int32_t *cr_session_history(const cr_session *session, size_t *n);
 
-/* Hidden states of ids[0, n) in a timeline of their own, with the adapters of `like` unless that is NULL:
- * see cera_engine_embed. */
+/* Hidden states of ids[0, n) in a timeline of their own, with the adapters of `like` unless that is
+ * NULL: see cera_engine_embed. */
 cera_status cr_session_embed(const cr_session_env *env, const cr_session *like, const int32_t *ids,
                              size_t n, cera_pooling pooling, float *out, cera_error *err);
 
 /* ---- what generate.c is made of ---------------------------------------------------------- */
 
-/* Takes all that n single tokens need, with up to n_draft guesses at a time, or nothing; then come the
- * tokens; then cr_session_settle gives back what was not needed and lets other sessions find what was
- * computed. Settling fails only where guesses were refuted by a model with recurrent state, whose last
- * tokens must be computed again and cannot be: they are gone then, and so are the logits. */
+/* Takes all that n single tokens need, with up to n_draft guesses at a time, or nothing; then come
+ * the tokens; then cr_session_settle gives back what was not needed and lets other sessions find
+ * what was computed. Settling fails only where guesses were refuted by a model with recurrent
+ * state, whose last tokens must be computed again and cannot be: they are gone then, and so are the
+ * logits. */
 cera_status cr_session_reserve(cr_session *session, size_t n, int n_draft, cera_error *err);
 cera_status cr_session_settle(cr_session *session, cera_error *err);
-/* Moves forward by one token, and computes it unless it was foreseen; with it, as far as there is room,
- * draft[n_draft], guesses at what will follow. Not cancelled: one token is the grain of a cancel. */
+/* Moves forward by one token, and computes it unless it was foreseen; with it, as far as there is
+ * room, draft[n_draft], guesses at what will follow. Not cancelled: one token is the grain of a
+ * cancel. */
 cera_status cr_session_advance(cr_session *session, int32_t id, const int32_t *draft, int n_draft,
                                cera_error *err);
 /* Whether `id` was guessed, so that advancing by it computes nothing. */

@@ -57,8 +57,8 @@ struct cr_session {
     cr_logits *has,
         *comes; /* of the last token, and those that are being computed, held alone; or NULL */
     bool has_logits;
-    /* Of a session that was shifted. What stands behind the first n_pure tokens has seen tokens that are
-     * gone, so nobody else may have it. */
+    /* Of a session that was shifted. What stands behind the first n_pure tokens has seen tokens
+     * that are gone, so nobody else may have it. */
     cr_origin *origins; /* [n_context]; NULL: it was not */
     int n_pure;
     cr_adapted adapted;
@@ -129,8 +129,8 @@ void cr_session_swap_logits(cr_session *session);
 
 /* ---- adapted.c, save.c, shift.c ---------------------------------------------------------- */
 
-/* The adapters uses [n] for a session, which has them only when it takes them; a cleared one is done,
- * too. */
+/* The adapters uses [n] for a session, which has them only when it takes them; a cleared one is
+ * done, too. */
 cera_status cr_adapted_init(cr_session *session, cr_adapted *out, const cr_adapter_use *uses,
                             size_t n, cera_error *err);
 void cr_adapted_done(cr_session *session, cr_adapted *adapted);
@@ -139,8 +139,8 @@ void cr_session_see_tree(cr_session *session);
 /* What files of the session's state belong to. */
 cera_status cr_session_identify(const cr_session *session, struct cr_state_id *out,
                                 cera_error *err);
-/* A session that was shifted goes on from `start` of its own line: with n_pure or less it is like any
- * other again. */
+/* A session that was shifted goes on from `start` of its own line: with n_pure or less it is like
+ * any other again. */
 void cr_session_unshift(cr_session *session, int start);
 /* Makes `child`, whose line is shared, as shifted as the session is. */
 cera_status cr_session_fork_shift(const cr_session *session, cr_session *child, cera_error *err);

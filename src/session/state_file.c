@@ -53,8 +53,8 @@ size_t cr_state_room(const cr_pages *pages)
     return most;
 }
 
-/* Bytes of everything that the header announces. The counts are those of a session at most, and page
- * sizes are memory's, so nothing overflows 64 bits. */
+/* Bytes of everything that the header announces. The counts are those of a session at most, and
+ * page sizes are memory's, so nothing overflows 64 bits. */
 static uint64_t size_of(const cr_pages *pages, int n_ids, const int *first, const int *end,
                         bool has_state, bool has_logits)
 {

@@ -70,8 +70,8 @@ typedef struct cr_state_reader {
     cr_detok detok;
 } cr_state_reader;
 
-/* Opens and reads as far as the header. Everything that follows has the size that the header implies,
- * so nobody allocates for what is not there. path is kept. */
+/* Opens and reads as far as the header. Everything that follows has the size that the header
+ * implies, so nobody allocates for what is not there. path is kept. */
 cera_status cr_state_open(cr_state_reader *r, const cr_pages *pages, const cr_state_id *id,
                           const char *path, cera_error *err);
 cera_status cr_state_read_ids(cr_state_reader *r, int32_t *ids, cera_error *err); /* [n_ids] */

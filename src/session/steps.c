@@ -1,4 +1,5 @@
-/* The tokens of a generation, one after the other, and the rows that are computed ahead for guesses.
+/* The tokens of a generation, one after the other, and the rows that are computed ahead for
+ * guesses.
  *
  * The session's own line moves: its memory is taken before (cr_session_reserve), so that a token
  * allocates nothing, and cr_session_settle ends it. */
@@ -104,8 +105,8 @@ static void pass_tokens(cr_session *session, int n)
 
 /* ---- guesses at tokens to come ----------------------------------------------------------- */
 
-/* Computes rows of the history behind the line: those that lag behind, and then some whose logits are
- * wanted. The line stays: which of them are right is not known yet. */
+/* Computes rows of the history behind the line: those that lag behind, and then some whose logits
+ * are wanted. The line stays: which of them are right is not known yet. */
 static cera_status look_ahead(cr_session *session, int n_rows, int n_lag, cera_error *err)
 {
     CR_TRY(cr_session_want_room(session, err));
@@ -114,9 +115,9 @@ static cera_status look_ahead(cr_session *session, int n_rows, int n_lag, cera_e
                                session->now.position + n_rows, &want, err);
 }
 
-/* The rest of the guesses is refuted. Keys and values behind the tokens that were taken will be written
- * over, but a recurrent state is the one behind all rows: the line stays where its state is, and the
- * tokens since then lag behind, to be computed again with the next one. */
+/* The rest of the guesses is refuted. Keys and values behind the tokens that were taken will be
+ * written over, but a recurrent state is the one behind all rows: the line stays where its state
+ * is, and the tokens since then lag behind, to be computed again with the next one. */
 static void drop_guesses(cr_session *session)
 {
     cr_ahead *a = &session->ahead;

@@ -10,8 +10,8 @@
 
 /* Counts up when something about keys or entries changes that the file's version does not say. */
 enum { KEY_VERSION = 2 };
-/* Blocks that are not whole behind one path, at most; and blocks of which the one that begins most like
- * a text is chosen. */
+/* Blocks that are not whole behind one path, at most; and blocks of which the one that begins most
+ * like a text is chosen. */
 enum { MAX_ENDS = 8, MAX_TRIED = 16 };
 
 struct cr_store {
@@ -94,9 +94,9 @@ static cr_store_key last_key(cr_digest root, const int32_t *ids, int n)
     return key_behind(path_of(root, ids, i), ids, i, n);
 }
 
-/* Of the blocks of ids[0, n), the last one first and so most recently the first one: nothing is used
- * later than what it stands behind. Paths only go forward, so each is made again. Blocks are few, and
- * what hashing costs is nothing beside a call of the system. */
+/* Of the blocks of ids[0, n), the last one first and so most recently the first one: nothing is
+ * used later than what it stands behind. Paths only go forward, so each is made again. Blocks are
+ * few, and what hashing costs is nothing beside a call of the system. */
 static void touch_path(const cr_store *store, cr_digest root, const int32_t *ids, int n, char *path)
 {
     const cera_os *os = &host_of(store)->os;
@@ -230,8 +230,8 @@ static cera_status read_block(const reading *to, const cr_store_key *key)
     return status;
 }
 
-/* How many of a block's tokens a text that wants n_wanted of them can go on behind. Behind a recurrent
- * state only, where there is such a thing. */
+/* How many of a block's tokens a text that wants n_wanted of them can go on behind. Behind a
+ * recurrent state only, where there is such a thing. */
 static int use_of(const reading *to, const cr_state_reader *r, const cr_store_key *key)
 {
     int at = key->block * CR_PAGE, n = CR_MIN(key->n, to->n - 1 - at), same = 0;
@@ -241,8 +241,9 @@ static int use_of(const reading *to, const cr_state_reader *r, const cr_store_ke
     return !to->store->pages->zero_state || is_end ? same : 0;
 }
 
-/* Behind the whole blocks that are known: of the blocks there, the one that begins most like the text,
- * if it says more than the n_part tokens that are known. Returns the tokens it has, 0 for none. */
+/* Behind the whole blocks that are known: of the blocks there, the one that begins most like the
+ * text, if it says more than the n_part tokens that are known. Returns the tokens it has, 0 for
+ * none. */
 static int read_nearest(const reading *to, cr_digest path, int block, int n_part)
 {
     cr_store *store = to->store;
@@ -270,7 +271,8 @@ static void read_blocks(const reading *to, int known, const atomic_int *cancel)
 {
     cr_store *store = to->store;
     int first = known / CR_PAGE, i = first;
-    /* The last token is computed, whatever is known: a state behind it is of no use, but pages are. */
+    /* The last token is computed, whatever is known: a state behind it is of no use, but pages
+     * are. */
     int most = store->pages->zero_state ? to->n - 1 : to->n;
     cr_digest path = path_of(to->key, to->wanted, i);
     while ((i + 1) * CR_PAGE <= most && atomic_load(cancel) == 0) {
@@ -358,8 +360,8 @@ static void remove_block(cr_store *store, const cr_store_key *key)
     cr_store_index_drop(&store->index, key);
 }
 
-/* The same block with fewer tokens has become needless. And a block that is not whole may come of every
- * text that begins alike: the oldest goes. */
+/* The same block with fewer tokens has become needless. And a block that is not whole may come of
+ * every text that begins alike: the oldest goes. */
 static void remove_needless(cr_store *store, const cr_store_key *key, int n_had)
 {
     if (n_had > 0 && n_had < key->block * CR_PAGE + key->n) {

@@ -43,8 +43,8 @@ void cr_store_folder_done(cr_store_folder *f);
 void cr_store_path(const cr_store_folder *f, const cr_store_key *key, char *path);
 /* Whether it is the name of a file of the tier, whole or a part that is being written. */
 bool cr_store_read_name(const char *name, cr_store_key *key, bool *is_part);
-/* Makes the folder if need be, and removes files until `size` more bytes fit. Others write there too:
- * all is counted again whenever a sixteenth of the budget has been written. */
+/* Makes the folder if need be, and removes files until `size` more bytes fit. Others write there
+ * too: all is counted again whenever a sixteenth of the budget has been written. */
 cera_status cr_store_make_room(cr_store_folder *f, uint64_t size, cera_error *err);
 /* A file of that size was written. */
 void cr_store_count(cr_store_folder *f, uint64_t size);

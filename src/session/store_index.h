@@ -1,7 +1,7 @@
-/* Which blocks the folder of the disk tier has behind a text, to find those that begin as wanted and
- * then go on otherwise: no digest of wanted tokens leads there. It is the folder's list of names as it
- * was when it was first asked for, and what this engine has written since. A name may be of a file that
- * is gone. Any thread. */
+/* Which blocks the folder of the disk tier has behind a text, to find those that begin as wanted
+ * and then go on otherwise: no digest of wanted tokens leads there. It is the folder's list of
+ * names as it was when it was first asked for, and what this engine has written since. A name may
+ * be of a file that is gone. Any thread. */
 #ifndef CR_STORE_INDEX_H
 #define CR_STORE_INDEX_H
 

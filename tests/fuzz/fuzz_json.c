@@ -59,7 +59,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &why);
     if (status == CERA_OK && other)
         compare(mine, other);
-    /* Jansson refuses numbers beyond doubles and names with a NUL, and is asked for no less depth. */
+    /* Jansson refuses numbers beyond doubles and names with a NUL, and is asked for no less
+     * depth. */
     enum json_error_code code = other ? json_error_unknown : json_error_code(&why);
     if (status == CERA_OK)
         need(other || code == json_error_numeric_overflow || code == json_error_null_byte_in_key,

@@ -1,5 +1,5 @@
-/* Bytes as a safetensors file and as a sentencepiece model: whatever they are, every tensor and every
- * piece that comes out lies within them. */
+/* Bytes as a safetensors file and as a sentencepiece model: whatever they are, every tensor and
+ * every piece that comes out lies within them. */
 #include "convert/folder.h"
 #include "convert/safetensors.h"
 

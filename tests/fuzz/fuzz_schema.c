@@ -1,5 +1,5 @@
-/* Any bytes as a JSON Schema. What compiles can be matched, compiles again as GBNF, and accepts only
- * texts that Jansson reads. */
+/* Any bytes as a JSON Schema. What compiles can be matched, compiles again as GBNF, and accepts
+ * only texts that Jansson reads. */
 #include "cera.h"
 
 #include <jansson.h>

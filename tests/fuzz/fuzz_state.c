@@ -1,6 +1,6 @@
-/* Bytes as a file of state: whatever they are, the session stays as it was, or becomes one that saves
- * the same bytes again. The digest keeps nearly everything out, so the bytes are also tried with the
- * digest that they ought to have. */
+/* Bytes as a file of state: whatever they are, the session stays as it was, or becomes one that
+ * saves the same bytes again. The digest keeps nearly everything out, so the bytes are also tried
+ * with the digest that they ought to have. */
 #include "support/state_model.h"
 
 #include "api/objects.h"

@@ -1,7 +1,7 @@
-/* A folder of the disk tier in which one file is not what was written: whatever it is, the answer is
- * right, and the next engine finds everything again. The digest keeps nearly everything out, so files
- * are also tried with the digest that they ought to have; then nobody can tell, and the answer may be
- * another one.
+/* A folder of the disk tier in which one file is not what was written: whatever it is, the answer
+ * is right, and the next engine finds everything again. The digest keeps nearly everything out, so
+ * files are also tried with the digest that they ought to have; then nobody can tell, and the
+ * answer may be another one.
  *
  *     byte 0   which file; 0x80: with a digest that is right
  *     then     edits, each of 5 bytes: what, where (3 bytes), value; REPLACE takes the rest */

@@ -1,6 +1,6 @@
-/* Any bytes as a template over a fixed conversation, or, behind a NUL, with JSON of their own: it is
- * parsed and rendered within its limits or refused with a message; the same again gives the same; the
- * spans cover the text, which is UTF-8. */
+/* Any bytes as a template over a fixed conversation, or, behind a NUL, with JSON of their own: it
+ * is parsed and rendered within its limits or refused with a message; the same again gives the
+ * same; the spans cover the text, which is UTF-8. */
 #include "support/fault_host.h"
 #include "template/template.h"
 

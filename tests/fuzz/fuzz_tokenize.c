@@ -1,6 +1,6 @@
-/* Any bytes -> ids -> the same bytes, with and without special tokens, with the byte-level vocabulary
- * of models/tiny.gguf and with those of SentencePiece's kinds; and the streaming detokenizer gives UTF-8,
- * however the bytes are cut. */
+/* Any bytes -> ids -> the same bytes, with and without special tokens, with the byte-level
+ * vocabulary of models/tiny.gguf and with those of SentencePiece's kinds; and the streaming
+ * detokenizer gives UTF-8, however the bytes are cut. */
 #include "support/scored_build.h"
 #include "token/detok.h"
 

@@ -22,9 +22,9 @@
  * Random models (test_toy_logits): of the largest difference. */
 #define GOLDEN_FLOAT 0.005 /* weights that are floats */
 #define GOLDEN_INT8 0.06   /* quantised weights: activations become 8-bit integers */
-/* The same where an architecture makes errors larger: b * x and c * y of lfm2 multiply them, and norms
- * after a branch bring a small branch with its error up to size. Rounding to int8 simulated in
- * float32 moves the logits of olmo2-q4_0 by up to 7.9 %, those of llama-q4_0 by 5.7 %. */
+/* The same where an architecture makes errors larger: b * x and c * y of lfm2 multiply them, and
+ * norms after a branch bring a small branch with its error up to size. Rounding to int8 simulated
+ * in float32 moves the logits of olmo2-q4_0 by up to 7.9 %, those of llama-q4_0 by 5.7 %. */
 #define GOLDEN_INT8_WIDE 0.12
 /* Real models of many layers: of the standard deviation of the differences, all texts together.
  * Rounding to int8 moves some logit out of 49,152 by five or ten times that, and all of them

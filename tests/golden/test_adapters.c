@@ -1,5 +1,5 @@
-/* Toy models with adapters against transformers: GGUF files for every projection of every architecture,
- * folders of PEFT as peft itself applies them. */
+/* Toy models with adapters against transformers: GGUF files for every projection of every
+ * architecture, folders of PEFT as peft itself applies them. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 
 #include "golden/toy.h"
@@ -301,8 +301,9 @@ static double root_mean_square(const float *x, size_t n)
     return sqrt(sum / (double)n);
 }
 
-/* A direction so long that nothing else counts leaves the last norm as v / rms(v) times its weights: of
- * two of them the quotients are known. Out of its layers, or with scale 0, nothing changes. */
+/* A direction so long that nothing else counts leaves the last norm as v / rms(v) times its
+ * weights: of two of them the quotients are known. Out of its layers, or with scale 0, nothing
+ * changes. */
 static void test_control_vectors(void **state)
 {
     (void)state;

@@ -2,7 +2,8 @@
  * same order, the same probabilities.
  *
  * A beam is a session. A step ranks the continuations of all beams by the logarithm of the whole
- * text's probability; each of the best becomes a fork of the beam that it continues, by one token. */
+ * text's probability; each of the best becomes a fork of the beam that it continues, by one
+ * token. */
 #include "golden/toy.h"
 
 enum { N_BEAMS = 4, N_TOKENS = 8 };

@@ -97,8 +97,8 @@ static double compare_hidden(const json_t *model, cera_engine *engine)
 }
 
 /* What a cache in f16 is checked with, up to this many tokens: across a chunk of 256 keys in the
- * plain model of every architecture, within one in the others; not at all in models of a few points,
- * which vary something that no cache sees. One in f32 is checked with every point. */
+ * plain model of every architecture, within one in the others; not at all in models of a few
+ * points, which vary something that no cache sees. One in f32 is checked with every point. */
 static int n_most(const json_t *model, const toy_spec *spec, int kv_type)
 {
     if (kv_type == CERA_KV_F32)

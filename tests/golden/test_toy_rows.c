@@ -1,5 +1,5 @@
-/* Rows that nobody asked for end at the last layer's keys and states: the others get the same bits, what
- * later runs read is the same, and nothing is computed for the rows that ended. */
+/* Rows that nobody asked for end at the last layer's keys and states: the others get the same bits,
+ * what later runs read is the same, and nothing is computed for the rows that ended. */
 #include "golden/toy.h"
 
 #include "arch/arch.h"
@@ -205,8 +205,8 @@ static void bits_of_every_model(void **state)
 
 /* ---- where rows end ---------------------------------------------------------------------- */
 
-/* Norms of a row, counted by hand in the papers' drawings: of each layer, and behind the last layer's
- * keys or states, that of the result left out. */
+/* Norms of a row, counted by hand in the papers' drawings: of each layer, and behind the last
+ * layer's keys or states, that of the result left out. */
 typedef struct norms {
     const char *model;
     int all, behind;

@@ -1,11 +1,12 @@
 /* Many sessions in one step: nobody's results depend on who else is in it.
  *
- * First the plan alone: sequences of different lengths in one batch, against each of them in a batch of
- * its own, to the bit. Then who is put into a step, with a plan that only takes notes. Then sessions on
- * threads that append, generate, fork and are cancelled at any moment; what each of them got is played
- * again, alone, on an engine that reuses nothing. Run it under TSan.
+ * First the plan alone: sequences of different lengths in one batch, against each of them in a
+ * batch of its own, to the bit. Then who is put into a step, with a plan that only takes notes.
+ * Then sessions on threads that append, generate, fork and are cancelled at any moment; what each
+ * of them got is played again, alone, on an engine that reuses nothing. Run it under TSan.
  *
- * The number of a failing round is printed; CERA_SEED=number runs it alone. CERA_NIGHTLY runs 400. */
+ * The number of a failing round is printed; CERA_SEED=number runs it alone. CERA_NIGHTLY runs
+ * 400. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 
 #include <setjmp.h>
@@ -288,7 +289,8 @@ static cr_scheduler *new_scheduler(cr_host *host, cr_plan *plan, int max_seqs)
     return scheduler;
 }
 
-/* Starts callers one after the other, so that they wait in this order behind the first one's step. */
+/* Starts callers one after the other, so that they wait in this order behind the first one's
+ * step. */
 static void start(caller *callers, cr_scheduler *scheduler, int n, const int *n_rows, int n_runs)
 {
     for (int i = 0; i < n; i++) {
@@ -360,8 +362,8 @@ static void nobody_starves(void **state)
         assert_int_equal(n_large, 2 * N_RUNS);
         assert_int_equal(largest, max_seqs);
         assert_int_equal(cr_scheduler_chunk(scheduler), 512);
-        /* One chunk is in every step that finds one waiting, so half of the 24 are through long before the
-         * tokens are; how long depends on when threads get to run. */
+        /* One chunk is in every step that finds one waiting, so half of the 24 are through long
+         * before the tokens are; how long depends on when threads get to run. */
         if (max_seqs > 1)
             assert_true(n_small_then < (N_CALLERS - 2) * N_RUNS * 3 / 4);
         cr_scheduler_free(scheduler);

@@ -1,8 +1,8 @@
-/* What is still computed after a cancel, in work and not in time: the kernels of the engine are replaced
- * by ones that count what they are asked for, and that cancel when so much has been done.
+/* What is still computed after a cancel, in work and not in time: the kernels of the engine are
+ * replaced by ones that count what they are asked for, and that cancel when so much has been done.
  *
- * A long input stops at the next tile: the other tiles of its op, and the rows that the ops behind it
- * would prepare, are left alone. A generation stops behind the token that is being computed. */
+ * A long input stops at the next tile: the other tiles of its op, and the rows that the ops behind
+ * it would prepare, are left alone. A generation stops behind the token that is being computed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +64,8 @@ static void an_input_stops_at_the_next_tile(void **state)
     }
     print_message("after a cancel at most %.3f M products, %.3f M elements\n",
                   1e-6 * (double)most_macs, 1e-6 * (double)most_elements);
-    /* Gate and up of one tile for all rows of a chunk; the rows of one op, normalised and quantised. */
+    /* Gate and up of one tile for all rows of a chunk; the rows of one op, normalised and
+     * quantised. */
     assert_true(most_macs <= 2 * work_tile * N_CHUNK * WIDTH);
     assert_true(most_elements <= 2 * N_CHUNK * WIDTH);
     assert_true(most_macs > 0);

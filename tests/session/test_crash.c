@@ -1,9 +1,10 @@
-/* The power is cut at every point of saving a session and of keeping blocks on disk, and the disk has
- * whatever a file system may have made of it (crash_disk.h). Answers are right all the same, what was
- * promised is there, and what is damaged goes. The same tests on a disk that forgets to sync find
- * something lost, so they can.
+/* The power is cut at every point of saving a session and of keeping blocks on disk, and the disk
+ * has whatever a file system may have made of it (crash_disk.h). Answers are right all the same,
+ * what was promised is there, and what is damaged goes. The same tests on a disk that forgets to
+ * sync find something lost, so they can.
  *
- * CERA_NIGHTLY tries 2,000 random outcomes for each point instead of 12; CERA_SEED=number, others. */
+ * CERA_NIGHTLY tries 2,000 random outcomes for each point instead of 12; CERA_SEED=number,
+ * others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -236,8 +237,8 @@ static const char *live(int text, size_t *n_reused)
     return right ? NULL : "an answer is wrong";
 }
 
-/* Texts that are promised are there, up to the last token; and whatever was damaged is gone and written
- * again, so that the next engine finds everything. */
+/* Texts that are promised are there, up to the last token; and whatever was damaged is gone and
+ * written again, so that the next engine finds everything. */
 static const char *check_cache(crash_disk *left, size_t promised)
 {
     (void)left;

@@ -1,5 +1,5 @@
-/* The disk tier: what one engine computed another one reads, with the same bits; and whatever is wrong
- * with the folder or in it, answers are right all the same. */
+/* The disk tier: what one engine computed another one reads, with the same bits; and whatever is
+ * wrong with the folder or in it, answers are right all the same. */
 #define _GNU_SOURCE /* mkdtemp */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -189,8 +189,8 @@ static void engines_to_come_read_it(void **state)
         outcome first = live(&x);
         assert_int_equal(first.n_reused, 0);
         assert_int_equal(first.stats.n_blocks_read, 0);
-        /* 7 blocks of 64 and an end, of 450 tokens; where there is a state, the one behind 449 is another's
-         * end. The last token is always computed. */
+        /* 7 blocks of 64 and an end, of 450 tokens; where there is a state, the one behind 449 is
+         * another's end. The last token is always computed. */
         bool has_state = strcmp(state_models[m], "lfm2") == 0;
         int n_files = has_state ? 9 : 8;
         assert_int_equal(list_files(), n_files);
@@ -212,10 +212,11 @@ static void engines_to_come_read_it(void **state)
         x.n_expected = n;
         cera_session_free(s);
         cera_engine_close(x.engine);
-        /* Of 300 tokens two blocks were there. The end of the input, 8 tokens behind three blocks, went
-         * into the fourth one, but where its state stands behind it. */
+        /* Of 300 tokens two blocks were there. The end of the input, 8 tokens behind three blocks,
+         * went into the fourth one, but where its state stands behind it. */
         assert_int_equal(list_files(), has_state ? 13 : 11);
-        /* Behind the answer's last token, whose state is not what an input that ends there needs. */
+        /* Behind the answer's last token, whose state is not what an input that ends there
+         * needs. */
         assert_int_equal(live(&x).n_reused, has_state ? 256 : 299);
         end(&x);
     }
@@ -251,8 +252,8 @@ static size_t reused_of(fixture *x, size_t n)
     return n_reused;
 }
 
-/* The same 300 tokens, and then something else, less or more of it than fills a block: what is the same
- * is found to the token, whatever stands behind it. */
+/* The same 300 tokens, and then something else, less or more of it than fills a block: what is the
+ * same is found to the token, whatever stands behind it. */
 static void a_beginning_serves_other_ends(void **state)
 {
     (void)state;
@@ -430,7 +431,8 @@ static void old_parts_are_removed(void **state)
     end(&x);
 }
 
-/* What an older version of cera left counts, and goes when there is no room; other files never do. */
+/* What an older version of cera left counts, and goes when there is no room; other files never
+ * do. */
 static void old_names_make_room(void **state)
 {
     (void)state;
@@ -477,8 +479,8 @@ static void old_names_make_room(void **state)
 
 /* ---- failing ----------------------------------------------------------------------------- */
 
-/* Every call of each kind fails, once and for good: the answer is right, nothing is lost but time, and
- * there is at most one warning. */
+/* Every call of each kind fails, once and for good: the answer is right, nothing is lost but time,
+ * and there is at most one warning. */
 static void every_call_may_fail(void **state)
 {
     (void)state;
@@ -582,7 +584,8 @@ typedef struct worker {
     int number;
 } worker;
 
-/* Engines that come and go in one folder with room for few files, each with texts that others have. */
+/* Engines that come and go in one folder with room for few files, each with texts that others
+ * have. */
 static void *work(void *arg)
 {
     worker *w = arg;

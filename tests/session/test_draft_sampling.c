@@ -4,9 +4,9 @@
  * The three most likely tokens of a toy may be chosen each time, so all texts of four tokens are a
  * tree, whose probabilities follow from the logits at its nodes. The prompt is such a text, too, so
  * lookup finds what to guess in it. Guesses begin behind the second token: the third and the fourth
- * are the first ones that a wrong rule of acceptance could bend, and are counted. Seeds are fixed and
- * the clock, which decides how much is guessed, is made up: the figures are the same on every run.
- * CERA_NIGHTLY draws 200,000 texts of each kind. */
+ * are the first ones that a wrong rule of acceptance could bend, and are counted. Seeds are fixed
+ * and the clock, which decides how much is guessed, is made up: the figures are the same on every
+ * run. CERA_NIGHTLY draws 200,000 texts of each kind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -101,8 +101,8 @@ static node choices_of(const cera_session *s)
     return out;
 }
 
-/* Fills in the nodes below, and adds the probabilities of the texts that end there: p is that of the
- * one so far, `path` its choices. */
+/* Fills in the nodes below, and adds the probabilities of the texts that end there: p is that of
+ * the one so far, `path` its choices. */
 static void grow(cera_session *s, int at, double p, int path, node *nodes, double *cells)
 {
     nodes[at] = choices_of(s);

@@ -1,9 +1,10 @@
-/* Killed at any point, engines leave a folder from which others read what was kept, and nothing else.
+/* Killed at any point, engines leave a folder from which others read what was kept, and nothing
+ * else.
  *
- * A child computes texts with a folder, one engine after the other, and tells by a pipe which of them
- * it has closed. After 0 to 60 ms it is killed. Then every file there must be whole; what the child
- * told of must be found; and what is found must have the bits that computing gives. In every other
- * round the folder is too small for all texts, so that files are removed meanwhile.
+ * A child computes texts with a folder, one engine after the other, and tells by a pipe which of
+ * them it has closed. After 0 to 60 ms it is killed. Then every file there must be whole; what the
+ * child told of must be found; and what is found must have the bits that computing gives. In every
+ * other round the folder is too small for all texts, so that files are removed meanwhile.
  *
  * CERA_NIGHTLY kills 600 times, CERA_SEED=number begins with another random number. */
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
-/* What an engine remembers: how much is reused, what it costs, what it may hold; and that many threads
- * may do it at once. That reuse never changes an answer is shown by test_reuse.c. */
+/* What an engine remembers: how much is reused, what it costs, what it may hold; and that many
+ * threads may do it at once. That reuse never changes an answer is shown by test_reuse.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -114,8 +114,8 @@ static void beginnings_are_reused(void **state)
     static const struct {
         const char *arch;
         int window;
-        /* Of a prompt of 500: given again; with 130 other tokens behind 200; and behind its answer of 40,
-         * 10 more. */
+        /* Of a prompt of 500: given again; with 130 other tokens behind 200; and behind its answer
+         * of 40, 10 more. */
         size_t again, branch, answered;
     } rows[] = {
         { "llama", 0, 499, 200, 540 },
@@ -248,8 +248,8 @@ static void kv_types_are_near(void **state)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-/* The bill of pages is what the allocator gave for them, while sessions come and go, and a budget that is
- * too small for all is kept to by what only the tree holds. */
+/* The bill of pages is what the allocator gave for them, while sessions come and go, and a budget
+ * that is too small for all is kept to by what only the tree holds. */
 static void the_budget_is_kept(void **state)
 {
     (void)state;
@@ -283,8 +283,8 @@ static void the_budget_is_kept(void **state)
     }
 }
 
-/* A session that looks back 128 positions holds so many, however long it gets: in a prompt a chunk more,
- * while generating a page more. */
+/* A session that looks back 128 positions holds so many, however long it gets: in a prompt a chunk
+ * more, while generating a page more. */
 static void a_window_bounds_memory(void **state)
 {
     (void)state;
@@ -335,8 +335,8 @@ static void a_window_bounds_memory(void **state)
     end(&x);
 }
 
-/* A fork of a long session holds its pages and none of its own; when it goes its own way it takes one
- * page per group, and a state where the model has one. */
+/* A fork of a long session holds its pages and none of its own; when it goes its own way it takes
+ * one page per group, and a state where the model has one. */
 static void a_fork_shares_memory(void **state)
 {
     (void)state;
@@ -368,8 +368,9 @@ static void a_fork_shares_memory(void **state)
     }
 }
 
-/* What sessions hold, to the byte: each more with a beginning of 4,000 tokens that is known takes a page
- * of each group and a state, whoever computed the beginning, and also when it has generated. */
+/* What sessions hold, to the byte: each more with a beginning of 4,000 tokens that is known takes a
+ * page of each group and a state, whoever computed the beginning, and also when it has
+ * generated. */
 static void a_session_more_is_a_page(void **state)
 {
     (void)state;
@@ -504,8 +505,8 @@ static cera_status call_fork(fixture *x, cera_session *s, cera_error *err)
     return status;
 }
 
-/* Each allocation of a call fails once, or from there on: the call says so, the session has not moved,
- * and the call then does what it would have done. */
+/* Each allocation of a call fails once, or from there on: the call says so, the session has not
+ * moved, and the call then does what it would have done. */
 static size_t fail_each(call *work, const char *arch, int window, fault_mode mode)
 {
     fixture x;

@@ -2,14 +2,15 @@
  *
  * Random sequences of calls over several sessions of one engine, whose budget may be tiny, some
  * with a folder: append, sync, rewind, fork, shift, generate (with guesses, past the end of the
- * context), save, load, reset, free, a cancel or a failure in the middle, calls of several sessions at
- * the same time, a crash of the engine and its disk. After each call the session is compared, to the
- * bit, with one of an engine that reuses nothing and computes the whole history from its first token.
- * The sequences take their tokens from a few texts, so that beginnings meet.
+ * context), save, load, reset, free, a cancel or a failure in the middle, calls of several sessions
+ * at the same time, a crash of the engine and its disk. After each call the session is compared, to
+ * the bit, with one of an engine that reuses nothing and computes the whole history from its first
+ * token. The sequences take their tokens from a few texts, so that beginnings meet.
  *
- * A session that was shifted has keys and values that have seen tokens which are gone. It is compared,
- * within MOST_OFF, with one whose cells were dropped and turned by hand (cells.h); whatever others get
- * of its text must not come from there, which the comparison to the bit would tell.
+ * A session that was shifted has keys and values that have seen tokens which are gone. It is
+ * compared, within MOST_OFF, with one whose cells were dropped and turned by hand (cells.h);
+ * whatever others get of its text must not come from there, which the comparison to the bit would
+ * tell.
  *
  * The number of a failing sequence is printed; CERA_SEED=number runs it alone. CERA_NIGHTLY runs
  * 10,000. */
@@ -52,8 +53,8 @@ static const char *const model_names[N_MODELS] = { "llama", "lfm2",   "gemma3",
                                                    "phi3",  "mamba2", "granitehybrid" };
 static gguf_build models[N_MODELS];
 
-/* gemma3: every other layer sees 70 positions; phi3: all layers see 100. mamba2 has states and no keys,
- * granitehybrid a layer of each. */
+/* gemma3: every other layer sees 70 positions; phi3: all layers see 100. mamba2 has states and no
+ * keys, granitehybrid a layer of each. */
 static void build_model(int i)
 {
     toy_spec spec;
@@ -685,8 +686,8 @@ static void close_engine(sequence *q)
     cera_engine_close(q->engine);
 }
 
-/* From some call on nothing reaches the disk, not even a removal, whatever else the sessions do; then
- * the engine is gone, and another one finds what is there. */
+/* From some call on nothing reaches the disk, not even a removal, whatever else the sessions do;
+ * then the engine is gone, and another one finds what is there. */
 static void do_crash(sequence *q)
 {
     static const fault_call calls[] = { FAULT_CREATE, FAULT_WRITE, FAULT_SYNC, FAULT_RENAME,

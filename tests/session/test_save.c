@@ -1,5 +1,5 @@
-/* Saving and loading: a loaded session goes on with the same bits; a file that is not exactly what was
- * saved by this model is refused, and then nothing has happened. */
+/* Saving and loading: a loaded session goes on with the same bits; a file that is not exactly what
+ * was saved by this model is refused, and then nothing has happened. */
 #define _GNU_SOURCE /* mkdtemp, mkfifo */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -88,7 +88,8 @@ static void keys_are_turned_from_where_they_were_computed(void **state)
             const int32_t *history = cera_session_history(s, &n);
             assert_int_equal(n, c.n);
 
-            /* The reference: any tokens at these positions, with other keys and values put there. */
+            /* The reference: any tokens at these positions, with other keys and values put
+             * there. */
             cr_session_env env = cr_engine_env(x.engine->core);
             env.prefix = NULL;
             cera_session r = { .engine = x.engine };

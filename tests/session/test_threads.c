@@ -1,7 +1,8 @@
-/* Everything that may happen at once, at once; for TSan, and for the bits. Two engines of one model share
- * a folder that is too small, each with too little memory and two threads of its own. Sessions of both
- * sync, generate, fork and rewind on four threads, and let the other engine guess. One more thread cancels
- * them and looks at the bills. Then each state that a session was in is computed again, alone. */
+/* Everything that may happen at once, at once; for TSan, and for the bits. Two engines of one model
+ * share a folder that is too small, each with too little memory and two threads of its own.
+ * Sessions of both sync, generate, fork and rewind on four threads, and let the other engine guess.
+ * One more thread cancels them and looks at the bills. Then each state that a session was in is
+ * computed again, alone. */
 #define _DEFAULT_SOURCE /* usleep */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
  * from its middle is held to.
  *
  * The reference for a shifted session is another one, of an engine that keeps nothing, at the same
- * position: the cells are written into its pages, each key turned by hand, in double precision and by
- * the whole difference from where it was computed. For models whose keys may be moved. */
+ * position: the cells are written into its pages, each key turned by hand, in double precision and
+ * by the whole difference from where it was computed. For models whose keys may be moved. */
 #ifndef CELLS_H
 #define CELLS_H
 
@@ -19,7 +19,8 @@ typedef struct cells {
 void cells_init(cells *c, const cr_graph *graph, int n_most);
 void cells_done(cells *c);
 void cells_set(cells *c, const cells *from);
-/* Takes positions [from, to) of a session that computed them where they are; from is at most c->n. */
+/* Takes positions [from, to) of a session that computed them where they are; from is at most
+ * c->n. */
 void cells_read(cells *c, const cr_session *s, int from, int to);
 void cells_drop(cells *c, int n_keep, int n_drop);
 /* Writes all of them into a session that has come to position c->n at least, and shares no page. */

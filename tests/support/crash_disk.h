@@ -9,10 +9,11 @@
  *         ... open what is left ...
  *         crash_done(&left);
  *
- * What was written to a file is there for certain once the file was synced; a name that was given or
- * taken, once its folder was. All else may be there or not, each operation by itself and in any order,
- * as file systems have it that promise no more: a name may come before the bytes, bytes may be zeros in
- * a file of the right size, and a write may be torn between any two pieces of 512 bytes.
+ * What was written to a file is there for certain once the file was synced; a name that was given
+ * or taken, once its folder was. All else may be there or not, each operation by itself and in any
+ * order, as file systems have it that promise no more: a name may come before the bytes, bytes may
+ * be zeros in a file of the right size, and a write may be torn between any two pieces of 512
+ * bytes.
  *
  * Disk and host are used by any thread; cutting and the rest are not. */
 #ifndef CRASH_DISK_H

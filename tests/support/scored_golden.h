@@ -1,5 +1,5 @@
-/* Ids of a scored vocabulary against the files of scripts/make-golden-tokens: tokens (text, score and
- * type a line), and texts with their ids. Include after cmocka.h. */
+/* Ids of a scored vocabulary against the files of scripts/make-golden-tokens: tokens (text, score
+ * and type a line), and texts with their ids. Include after cmocka.h. */
 #ifndef SCORED_GOLDEN_H
 #define SCORED_GOLDEN_H
 
@@ -77,8 +77,8 @@ static inline scored_build golden_like(const char *model)
     return (scored_build){ .model = model, .add = add_golden_unknown, .n_added = 1 };
 }
 
-/* Ids as in the file, with a vocabulary of the kind and the keys of `like`. Where the kind keeps all
- * of a text and nothing is unknown (id 0), decoding gives the text back. */
+/* Ids as in the file, with a vocabulary of the kind and the keys of `like`. Where the kind keeps
+ * all of a text and nothing is unknown (id 0), decoding gives the text back. */
 static inline void check_golden(const scored_build *like, const char *tokens_name,
                                 const char *ids_name, size_t n_lines, bool keeps_text)
 {

@@ -28,8 +28,8 @@ extern const char tiny_prompt[];
 extern const int32_t tiny_prompt_ids[TINY_PROMPT];
 
 cera_source tiny_source(void);
-/* With a failure of the test when it cannot be opened. Nothing is reused, so that two sessions that are
- * compared have both been computed; test_prefix.c is about what is reused. */
+/* With a failure of the test when it cannot be opened. Nothing is reused, so that two sessions that
+ * are compared have both been computed; test_prefix.c is about what is reused. */
 cera_engine *tiny_open(const cera_engine_options *options);
 cera_session *tiny_new(cera_engine *engine, int context_size);
 /* What a session of this engine works with, for tests that put something of their own in it. */

@@ -1,5 +1,5 @@
-/* Adapters of random numbers for toy models, built in memory: scripts/make-golden-adapters makes the
- * same. */
+/* Adapters of random numbers for toy models, built in memory: scripts/make-golden-adapters makes
+ * the same. */
 #ifndef TOY_ADAPTER_H
 #define TOY_ADAPTER_H
 

@@ -107,9 +107,9 @@ typedef struct toy_spec {
     size_t n_keys;
 } toy_spec;
 
-/* Three layers (four for lfm2: convolutions and attention in turn), 256 wide, 4 heads over 2 kv heads
- * of 64; state spaces have 512 channels in 8 heads and 2 groups. Ends the program when it does not
- * know the architecture. */
+/* Three layers (four for lfm2: convolutions and attention in turn), 256 wide, 4 heads over 2 kv
+ * heads of 64; state spaces have 512 channels in 8 heads and 2 groups. Ends the program when it
+ * does not know the architecture. */
 void toy_spec_init(toy_spec *spec, const char *arch, cr_type type);
 /* Starts *out. Ends the program when there is no memory, as all of gguf_build does. */
 void toy_build(const toy_spec *spec, gguf_build *out);

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-/* Runs work with allocation 1, 2, 3, ... failing, once or from there on, until none is reached: each
- * run that reaches it gives CERA_E_NOMEM, and nothing is left behind. Returns one more than the
- * number of runs. */
+/* Runs work with allocation 1, 2, 3, ... failing, once or from there on, until none is reached:
+ * each run that reaches it gives CERA_E_NOMEM, and nothing is left behind. Returns one more than
+ * the number of runs. */
 static inline size_t vocab_fail_each_allocation(fault_mode mode, const cera_source *source,
                                                 cera_status (*work)(const cera_host *host,
                                                                     const cera_source *source))

@@ -1,6 +1,6 @@
-/* How much an engine computes, in work and not in time: kernels that count what they are asked for and
- * then do it, and that can cancel a session when so much has been done. For models of Q8_0 with keys
- * of F16, on one thread, one engine at a time. */
+/* How much an engine computes, in work and not in time: kernels that count what they are asked for
+ * and then do it, and that can cancel a session when so much has been done. For models of Q8_0 with
+ * keys of F16, on one thread, one engine at a time. */
 #ifndef WORK_H
 #define WORK_H
 

@@ -1,5 +1,5 @@
-/* Adapters: what is refused, what a list of them means for a session and for everybody else. That the
- * numbers are right is for golden/test_adapters. */
+/* Adapters: what is refused, what a list of them means for a session and for everybody else. That
+ * the numbers are right is for golden/test_adapters. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 
 #include <setjmp.h>
@@ -158,7 +158,8 @@ static void test_scales(void **state)
     build_model(&file);
     row base = cold(&file, 0, 0, 0, 20), one = cold(&file, 1, 0, 1, 20);
     assert_other(base, one);
-    /* Each tensor has alpha over its own rank, 4, 3 and 8: no factor of the whole adapter is that. */
+    /* Each tensor has alpha over its own rank, 4, 3 and 8: no factor of the whole adapter is
+     * that. */
     row twelve = cold(&file, 1, 12, 1, 20);
     assert_other(twelve, one);
     assert_same(twelve, cold(&file, 1, 24, 0.5f, 20));
@@ -261,8 +262,8 @@ static void test_swap(void **state)
     stop(engine, &file);
 }
 
-/* Guesses by the model as it is, or from the text, change nothing of what the adapted one says; and what
- * guesses has no adapters. */
+/* Guesses by the model as it is, or from the text, change nothing of what the adapted one says; and
+ * what guesses has no adapters. */
 static void test_drafts(void **state)
 {
     (void)state;

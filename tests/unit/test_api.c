@@ -458,8 +458,8 @@ static void generate_options_at_their_edges(void **state)
     cera_session_free(s);
 }
 
-/* The counts are those of the file: every matrix of the model is Q8_0, vectors and taps are not. Layer 7,
- * the last, is a convolution. */
+/* The counts are those of the file: every matrix of the model is Q8_0, vectors and taps are not.
+ * Layer 7, the last, is a convolution. */
 static void roofline(void **state)
 {
     (void)state;

@@ -571,8 +571,8 @@ static bool kernel_lists(const char *flag)
     return has_word(line, flag);
 }
 
-/* Whether the kernel lists int8 tiles and lets this process have them: what it answers without being
- * asked for more (ARCH_GET_XCOMP_PERM), after cr_cpu_tier asked. */
+/* Whether the kernel lists int8 tiles and lets this process have them: what it answers without
+ * being asked for more (ARCH_GET_XCOMP_PERM), after cr_cpu_tier asked. */
 static bool linux_lends_tiles(void)
 {
     enum { GET_PERMITTED = 0x1022, TILE_DATA = 18 };

@@ -221,8 +221,8 @@ static void what_is_not_a_file_is_told_apart(void **state)
     rmdir(dir);
 }
 
-/* Writes a file into a folder that may be written to and not read: 0, or the number of the step that
- * failed. Of another user than the one who may do everything. */
+/* Writes a file into a folder that may be written to and not read: 0, or the number of the step
+ * that failed. Of another user than the one who may do everything. */
 static int write_unread(const char *folder)
 {
     cera_os os = cr_default_os();

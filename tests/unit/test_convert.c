@@ -1,5 +1,5 @@
-/* cera_convert: the parts that read a stranger's bytes, and what failures leave behind. What comes out
- * for each architecture is in cli/test_convert.py. */
+/* cera_convert: the parts that read a stranger's bytes, and what failures leave behind. What comes
+ * out for each architecture is in cli/test_convert.py. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
-/* GBNF: what grammars accept and refuse, held to an independent matcher (scripts/make-golden-grammar
- * writes tests/data/gbnf_cases.json), and how bad grammars are refused. */
+/* GBNF: what grammars accept and refuse, held to an independent matcher
+ * (scripts/make-golden-grammar writes tests/data/gbnf_cases.json), and how bad grammars are
+ * refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -405,7 +405,8 @@ static void values_that_do_not_fit_are_named(void **state)
     assert_int_equal(cr_graph_check(&s.g, &err), CERA_OK);
     assert_true(s.g.values[4].first_op == 3 && s.g.values[4].last_op == 5);
 
-    /* A route for another number of experts; a part that is not padded; experts of another width. */
+    /* A route for another number of experts; a part that is not padded; experts of another
+     * width. */
     make_sample(&s);
     s.g.ops[8].u.moe_route.routing.n_used = 3;
     assert_int_equal(cr_graph_check(&s.g, &err), CERA_E_FORMAT);

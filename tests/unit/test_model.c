@@ -852,7 +852,8 @@ static void experts_are_refused(void **state)
     }
 }
 
-/* Opens a toy with one key as wanted: NULL for success, or what the error's message has to contain. */
+/* Opens a toy with one key as wanted: NULL for success, or what the error's message has to
+ * contain. */
 static void check_key(const toy_spec *base, const toy_key *key, const char *message)
 {
     toy_spec spec = *base;
@@ -871,8 +872,8 @@ static void check_key(const toy_spec *base, const toy_key *key, const char *mess
     build_done(&file);
 }
 
-/* Files of the same architecture's name that compute something else: embedding models attend in both
- * directions or end in another width, the audio detokenizer has a window. */
+/* Files of the same architecture's name that compute something else: embedding models attend in
+ * both directions or end in another width, the audio detokenizer has a window. */
 static void relatives_of_lfm2_are_refused(void **state)
 {
     (void)state;
@@ -939,8 +940,8 @@ static void the_largest_gemma_scales_by_its_width(void **state)
     }
 }
 
-/* What YaRN makes of the gain: 0.1 ln(factor) + 1, over the same with a share of the logarithm, unless
- * the file has its own. */
+/* What YaRN makes of the gain: 0.1 ln(factor) + 1, over the same with a share of the logarithm,
+ * unless the file has its own. */
 static void yarn_has_one_gain(void **state)
 {
     (void)state;

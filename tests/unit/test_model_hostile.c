@@ -1,9 +1,9 @@
-/* Hyper-parameters of hostile files, for every architecture: each is refused with a message that names
- * the key or the tensor, and leaves nothing behind.
+/* Hyper-parameters of hostile files, for every architecture: each is refused with a message that
+ * names the key or the tensor, and leaves nothing behind.
  *
- * A case is one or two keys of a small right model with other values. It applies to the architectures
- * whose row in `subjects` has its trait; a line of arch.def without a row fails. What only one
- * architecture reads is in `own_cases`. */
+ * A case is one or two keys of a small right model with other values. It applies to the
+ * architectures whose row in `subjects` has its trait; a line of arch.def without a row fails. What
+ * only one architecture reads is in `own_cases`. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* Routed feed-forwards, op by op: which experts a row chooses and with which weights, against double
- * precision and by hand; what the experts add, against the formula; rows do not depend on each
- * other. */
+/* Routed feed-forwards, op by op: which experts a row chooses and with which weights, against
+ * double precision and by hand; what the experts add, against the formula; rows do not depend on
+ * each other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,8 +16,8 @@
 
 enum { EMBD = 16, FF = 24, PART = 32 /* FF, padded */, MAX_ROWS = 200, MAX_EXPERT = 300 };
 
-/* One layer on its own: token t has row t of the table as its residual stream. Norms are all ones and
- * tables have rows of length sqrt(EMBD), so that a norm changes next to nothing. */
+/* One layer on its own: token t has row t of the table as its residual stream. Norms are all ones
+ * and tables have rows of length sqrt(EMBD), so that a norm changes next to nothing. */
 typedef struct layer {
     cr_routing routing;
     float table[MAX_ROWS][EMBD];
@@ -231,7 +231,8 @@ static void choices_by_hand(void **state)
     free(l);
 }
 
-/* More experts than a chunk of the softmax and than a tile of the router, against double precision. */
+/* More experts than a chunk of the softmax and than a tile of the router, against double
+ * precision. */
 static void many_experts(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Patterns of modules' names: what fits is what Python's re.match(r"(.*\.)?(KEY)$", name) says, which PEFT
- * asks. */
+/* Patterns of modules' names: what fits is what Python's re.match(r"(.*\.)?(KEY)$", name) says,
+ * which PEFT asks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

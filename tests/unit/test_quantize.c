@@ -1,5 +1,5 @@
-/* cera_quantize: which tensors become what, the same bits for any number of threads, and nothing left
- * behind when something fails. */
+/* cera_quantize: which tensors become what, the same bits for any number of threads, and nothing
+ * left behind when something fails. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -308,7 +308,8 @@ static void quantising_twice_has_to_be_allowed(void **state)
     unlink(once);
 }
 
-/* ---- the same file, whatever happens ----------------------------------------------------------- */
+/* ---- the same file, whatever happens
+ * ----------------------------------------------------------- */
 
 static size_t read_target(uint8_t *out, size_t room)
 {

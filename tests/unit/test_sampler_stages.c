@@ -309,8 +309,8 @@ static void test_counts_move(void **state)
     }
 }
 
-/* DRY by its definition: for each earlier place, the length of the sequence before it that equals the
- * end of the window, up to a breaker. */
+/* DRY by its definition: for each earlier place, the length of the sequence before it that equals
+ * the end of the window, up to a breaker. */
 static int32_t longest_repeat(const int32_t *window, size_t n, int32_t id, int32_t breaker)
 {
     int32_t longest = 0;
@@ -399,8 +399,8 @@ static void renormalise(double *p)
         p[i] /= total;
 }
 
-/* Pearson's statistic of a million draws. With 11 degrees of freedom at most it exceeds 31.3 once in
- * 1,000 times; the seed is fixed. What has no probability is never drawn. */
+/* Pearson's statistic of a million draws. With 11 degrees of freedom at most it exceeds 31.3 once
+ * in 1,000 times; the seed is fixed. What has no probability is never drawn. */
 static void expect_distribution(const cera_generate_options *options, const double *p)
 {
     int counts[N_TOKENS] = { 0 };
@@ -522,8 +522,9 @@ static void test_penalty_after_temperature(void **state)
 
 /* ---- mirostat ---------------------------------------------------------------------------- */
 
-/* Each step is what the paper's algorithm does with the same mu: tokens with a surprise above it are
- * never drawn, and mu follows the surprise of the drawn one. In the long run the mean surprise is tau.
+/* Each step is what the paper's algorithm does with the same mu: tokens with a surprise above it
+ * are never drawn, and mu follows the surprise of the drawn one. In the long run the mean surprise
+ * is tau.
  */
 static void test_mirostat(void **state)
 {

@@ -1,5 +1,5 @@
-/* Generating under a grammar with the real model: it is kept to the byte, ends where it ends, says when
- * it was cut, goes on where it was cut, and costs no allocation a token. */
+/* Generating under a grammar with the real model: it is kept to the byte, ends where it ends, says
+ * when it was cut, goes on where it was cut, and costs no allocation a token. */
 #define _DEFAULT_SOURCE /* mkstemp */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -113,8 +113,8 @@ static void tokens_allocate_nothing(void **state)
     end(&x);
 }
 
-/* Bytes of pages that sessions hold. Others wait for their next use, and a session keeps room for the
- * next state. */
+/* Bytes of pages that sessions hold. Others wait for their next use, and a session keeps room for
+ * the next state. */
 static uint64_t used_bytes(const fixture *x)
 {
     cera_engine_stats stats;

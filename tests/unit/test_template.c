@@ -371,7 +371,8 @@ static void test_arguments(void **state)
     }
 }
 
-/* ---- errors and limits ------------------------------------------------------------------------ */
+/* ---- errors and limits
+ * ------------------------------------------------------------------------ */
 
 static void check_error(const char *text, cera_status status, const char *part)
 {
@@ -541,7 +542,8 @@ static void test_input(void **state)
     cera_template_free(tmpl);
 }
 
-/* ---- doubles ---------------------------------------------------------------------------------- */
+/* ---- doubles
+ * ---------------------------------------------------------------------------------- */
 
 static void test_doubles(void **state)
 {
@@ -601,7 +603,8 @@ static void test_doubles(void **state)
     free(many);
 }
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory
+ * ----------------------------------------------------------------------------------- */
 
 static const char *const everything =
     "{% macro m(a, b=1) %}{{ a }}{{ b }}{{ kwargs }}{{ varargs }}{% endmacro %}"

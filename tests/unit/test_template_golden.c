@@ -1,5 +1,5 @@
-/* Templates against Jinja2 as transformers sets it up (scripts/make-golden-templates): small ones for
- * each feature, our own with whole conversations, and public ones that are not in the tree. */
+/* Templates against Jinja2 as transformers sets it up (scripts/make-golden-templates): small ones
+ * for each feature, our own with whole conversations, and public ones that are not in the tree. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Ids and pieces against Hugging Face's tokenizers: the files of scripts/make-golden-tokens, and the
- * ids in tiny.golden.json. SmolLM2 is read from CERA_SMOLLM2 and skipped without it. */
+/* Ids and pieces against Hugging Face's tokenizers: the files of scripts/make-golden-tokens, and
+ * the ids in tiny.golden.json. SmolLM2 is read from CERA_SMOLLM2 and skipped without it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

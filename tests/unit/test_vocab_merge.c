@@ -235,8 +235,8 @@ static void *measure(void *arg)
     return (void *)(uintptr_t)wrong;
 }
 
-/* On a thread with 64 KiB of stack, or the least that there is, eight times the text takes about eight
- * times as long. Sanitizers need a stack of their own. */
+/* On a thread with 64 KiB of stack, or the least that there is, eight times the text takes about
+ * eight times as long. Sanitizers need a stack of their own. */
 static void test_linear_on_a_small_stack(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What is special about special tokens: which end a generation, and which take the white space beside
- * them along. */
+/* What is special about special tokens: which end a generation, and which take the white space
+ * beside them along. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -152,8 +152,8 @@ static void check(const cera_vocab *vocab, const char *text, bool special, const
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"    \
     "\u2028\u2029\u202f\u205f\u3000\xc2\x85"
 
-/* Ids are those of Hugging Face's tokenizers for a byte-level vocabulary without merges and an added
- * token with lstrip=True. */
+/* Ids are those of Hugging Face's tokenizers for a byte-level vocabulary without merges and an
+ * added token with lstrip=True. */
 static void white_space_before_a_mask(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* SentencePiece vocabularies (kind llama): the blank before a text, joins by score, byte tokens, what
- * is unknown, pieces and failing memory, on a vocabulary made up for it; and ids against sentencepiece
- * itself, from the files of scripts/make-golden-tokens. */
+/* SentencePiece vocabularies (kind llama): the blank before a text, joins by score, byte tokens,
+ * what is unknown, pieces and failing memory, on a vocabulary made up for it; and ids against
+ * sentencepiece itself, from the files of scripts/make-golden-tokens. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,8 @@ static void no_prefix(gguf_build *b)
     build_key_number(b, "tokenizer.ggml.add_space_prefix", 7, 0, 1);
 }
 
-/* Encodes and compares; ids end at -1. Unless something is unknown, decoding gives the text back. */
+/* Encodes and compares; ids end at -1. Unless something is unknown, decoding gives the text
+ * back. */
 static void check(const cera_vocab *vocab, const char *text, bool parse_special, bool add_bos,
                   const int32_t *expected)
 {
@@ -116,7 +117,8 @@ static void test_bytes(void **state)
     cera_vocab_free(vocab);
 }
 
-/* The blank comes before a text, and before text behind a special token, unless the file says no. */
+/* The blank comes before a text, and before text behind a special token, unless the file says
+ * no. */
 static void test_blank_prefix(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Unigram vocabularies (kind t5): cuts and blanks by hand, ids against sentencepiece itself, damaged
- * normalisers, failing memory. */
+/* Unigram vocabularies (kind t5): cuts and blanks by hand, ids against sentencepiece itself,
+ * damaged normalisers, failing memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
