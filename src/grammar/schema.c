@@ -136,12 +136,13 @@ cera_status cr_schema_skip(cr_compiler *c, const cr_json *at, const char *why)
 
 /* ---- keywords ---------------------------------------------------------------------------- */
 
-typedef enum keyword_use { ENFORCED, REMARK, REFUSED } keyword_use;
-
 static const struct {
     const char *name;
-    keyword_use use;
+    cr_keyword_use use;
 } keywords[] = {
+#define ENFORCED CR_KEYWORD_ENFORCED
+#define REMARK CR_KEYWORD_REMARK
+#define REFUSED CR_KEYWORD_REFUSED
     { "type", ENFORCED },
     { "enum", ENFORCED },
     { "const", ENFORCED },
@@ -170,6 +171,13 @@ static const struct {
     { "exclusiveMinimum", ENFORCED },
     { "exclusiveMaximum", ENFORCED },
     { "multipleOf", ENFORCED },
+    { "not", ENFORCED },
+    { "if", ENFORCED },
+    { "then", ENFORCED },
+    { "else", ENFORCED },
+    { "dependentRequired", ENFORCED },
+    { "dependentSchemas", ENFORCED },
+    { "dependencies", ENFORCED },
     { "$defs", REMARK },
     { "definitions", REMARK },
     { "$schema", REMARK },
@@ -189,34 +197,35 @@ static const struct {
     { "contentEncoding", REMARK },
     { "contentMediaType", REMARK },
     { "contentSchema", REMARK },
-    { "not", REFUSED },
-    { "if", REFUSED },
-    { "then", REFUSED },
-    { "else", REFUSED },
     { "contains", REFUSED },
     { "minContains", REFUSED },
     { "maxContains", REFUSED },
     { "propertyNames", REFUSED },
-    { "dependentRequired", REFUSED },
-    { "dependentSchemas", REFUSED },
-    { "dependencies", REFUSED },
     { "unevaluatedItems", REFUSED },
     { "unevaluatedProperties", REFUSED },
     { "$dynamicRef", REFUSED },
     { "$recursiveRef", REFUSED },
 };
 
-static cera_status check_keywords(cr_compiler *c, const cr_json *schema)
+static bool is_extension(cr_str name)
+{
+    return name.size > 2 && memcmp(name.data, "x-", 2) == 0;
+}
+
+cr_keyword_use cr_schema_keyword(cr_str name)
+{
+    for (size_t i = 0; i < CR_COUNT(keywords); i++) {
+        if (cr_str_is(name, keywords[i].name))
+            return keywords[i].use;
+    }
+    return is_extension(name) ? CR_KEYWORD_REMARK : CR_KEYWORD_REFUSED;
+}
+
+cera_status cr_schema_check_keywords(cr_compiler *c, const cr_json *schema)
 {
     for (const cr_json *k = schema->first; k; k = k->next) {
-        size_t i = 0;
-        while (i < CR_COUNT(keywords) && !cr_str_is(k->key, keywords[i].name))
-            i++;
-        bool is_extension = k->key.size > 2 && memcmp(k->key.data, "x-", 2) == 0;
-        if (i == CR_COUNT(keywords) && !is_extension)
-            CR_TRY(cr_schema_skip(c, k, "not a keyword of JSON Schema"));
-        else if (i < CR_COUNT(keywords) && keywords[i].use == REFUSED)
-            CR_TRY(cr_schema_skip(c, k, "no grammar says this"));
+        if (cr_schema_keyword(k->key) == CR_KEYWORD_REFUSED)
+            CR_TRY(cr_schema_skip(c, k, "no grammar says this, or it is no keyword"));
     }
     return CERA_OK;
 }
@@ -275,6 +284,15 @@ cera_status cr_schema_resolve(cr_compiler *c, const cr_json *ref, const cr_json 
 {
     if (ref->kind != CR_JSON_STRING)
         return cr_schema_fail(c, ref, CERA_E_FORMAT, "expected a string");
+    /* Below an $id of its own, # is another schema than this one. */
+    for (const cr_json *s = ref->parent; s && s->parent; s = s->parent) {
+        const cr_str id = cr_json_str(cr_json_get(s, "$id"));
+        if (id.size > 0 && id.data[0] != '#')
+            return cr_schema_fail(c, ref, CERA_E_UNSUPPORTED,
+                                  "expected a reference outside of schemas with an $id of their "
+                                  "own, found one in \"%.*s\"",
+                                  (int)CR_MIN(id.size, (size_t)80), id.data);
+    }
     cr_str text = ref->text;
     const cr_json *at = c->root;
     bool good = text.size > 0 && text.data[0] == '#' && (text.size == 1 || text.data[1] == '/');
@@ -316,7 +334,7 @@ cera_status cr_parts_expand(cr_compiler *c, cr_parts *parts, bool *none)
             return cr_schema_fail(c, schema, CERA_E_FORMAT,
                                   "expected a schema: an object or a "
                                   "boolean");
-        CR_TRY(check_keywords(c, schema));
+        CR_TRY(cr_schema_check_keywords(c, schema));
         const cr_json *ref = cr_json_get(schema, "$ref"), *all = cr_json_get(schema, "allOf");
         if (ref) {
             const cr_json *target;
@@ -327,6 +345,7 @@ cera_status cr_parts_expand(cr_compiler *c, cr_parts *parts, bool *none)
             CR_TRY(want_list(c, all));
         for (const cr_json *s = all ? all->first : NULL; s; s = s->next)
             CR_TRY(cr_parts_add(c, parts, s, i));
+        CR_TRY(cr_parts_expand_not(c, parts, i));
     }
     return CERA_OK;
 }
@@ -348,11 +367,7 @@ static unsigned kind_of(const cr_json *value)
     case CR_JSON_NUMBER:
         break;
     }
-    for (size_t i = 0; i < value->text.size; i++) {
-        if (strchr(".eE", value->text.data[i]))
-            return CR_IS_FRACTION;
-    }
-    return CR_IS_INTEGER;
+    return cr_schema_is_whole(value->text) ? CR_IS_INTEGER : CR_IS_FRACTION;
 }
 
 static cera_status read_type(cr_compiler *c, const cr_json *type, unsigned *kinds)
@@ -400,6 +415,10 @@ cera_status cr_parts_kinds(cr_compiler *c, const cr_parts *parts, unsigned *kind
         for (const cr_json *v = list ? list->first : NULL; v; v = v->next)
             here |= kind_of(v);
         *kinds &= list ? here : CR_IS_ANY;
+        /* What excludes something of one kind refuses no other: there is none of them. */
+        const cr_part *part = &parts->part[i];
+        *kinds &= cr_part_excluded_name(part) ? CR_IS_OBJECT : CR_IS_ANY;
+        *kinds &= cr_part_excluded_pattern(part) ? CR_IS_STRING : CR_IS_ANY;
     }
     return CERA_OK;
 }
@@ -418,8 +437,10 @@ cera_status cr_parts_counts(cr_compiler *c, const cr_parts *parts, const char *l
             cr_str text = k->text;
             if (text.size > 2 && memcmp(text.data + text.size - 2, ".0", 2) == 0)
                 text.size -= 2;
-            if (k->kind != CR_JSON_NUMBER || text.data[0] == '-' ||
-                kind_of(&(cr_json){ .kind = CR_JSON_NUMBER, .text = text }) != CR_IS_INTEGER)
+            bool is_whole = k->kind == CR_JSON_NUMBER;
+            for (size_t at = 0; at < text.size && is_whole; at++)
+                is_whole = text.data[at] >= '0' && text.data[at] <= '9';
+            if (!is_whole)
                 return cr_schema_fail(c, k, CERA_E_FORMAT, "expected a whole number from 0 on");
             bool fits = cr_parse_i64(text, &value) && value <= 100000;
             if (!fits && !is_most)
@@ -449,9 +470,10 @@ static const cr_json *find_list(const cr_parts *parts, bool *is_one)
     return NULL;
 }
 
+static const char *const words[] = { "\"null\"", "\"false\"", "\"true\"" };
+
 static void put_value(cr_text *t, const cr_json *value)
 {
-    static const char *const words[] = { "\"null\"", "\"false\"", "\"true\"" };
     if (value->kind == CR_JSON_STRING) {
         cr_text_json_string(t, value->text);
     } else if (value->kind == CR_JSON_NUMBER) {
@@ -507,8 +529,22 @@ static cera_status put_listed(cr_compiler *c, const cr_parts *parts, const cr_js
 
 /* ---- choices ----------------------------------------------------------------------------- */
 
+/* Whether no string that is generated for `a` is one of b for any reader. */
+static cera_status strings_differ(cr_compiler *c, const cr_parts *a, const cr_parts *b, bool *out)
+{
+    const cr_dfa *x, *y;
+    CR_TRY(cr_schema_string_set(c, a, &x));
+    c->is_widest = true;
+    cera_status status = cr_schema_string_set(c, b, &y);
+    c->is_widest = false;
+    CR_TRY(status);
+    const cr_dfa *common = x && y ? cr_dfa_and(&c->shop, x, y) : NULL;
+    *out = common && common->n_states == 0;
+    return CERA_OK;
+}
+
 /* Whether no value that is generated for `a` or `b` satisfies both. */
-static cera_status differ(cr_compiler *c, const cr_parts *a, const cr_parts *b, bool *out)
+static cera_status differ_exactly(cr_compiler *c, const cr_parts *a, const cr_parts *b, bool *out)
 {
     unsigned kinds_a, kinds_b;
     CR_TRY(cr_parts_kinds(c, a, &kinds_a));
@@ -538,17 +574,23 @@ static cera_status differ(cr_compiler *c, const cr_parts *a, const cr_parts *b, 
     if (*out)
         return CERA_OK;
     if (both == CR_IS_STRING) {
-        const cr_dfa *x, *y;
-        CR_TRY(cr_schema_string_set(c, a, &x));
-        CR_TRY(cr_schema_string_set(c, b, &y));
-        if (x && y) {
-            const cr_dfa *common = cr_dfa_and(&c->shop, x, y);
-            *out = common && common->n_states == 0;
-        }
+        bool apart;
+        CR_TRY(strings_differ(c, a, b, out));
+        CR_TRY(strings_differ(c, b, a, &apart));
+        *out = *out && apart;
     } else if (both == CR_IS_OBJECT) {
         *out = cr_objects_differ(c, a, b);
     }
     return CERA_OK;
+}
+
+static cera_status differ(cr_compiler *c, const cr_parts *a, const cr_parts *b, bool *out)
+{
+    const bool before = c->is_exact;
+    c->is_exact = true;
+    cera_status status = differ_exactly(c, a, b, out);
+    c->is_exact = before;
+    return status;
 }
 
 static cera_status check_one_of(cr_compiler *c, const cr_parts *parts, int i, const cr_json *list)
@@ -615,15 +657,53 @@ static cera_status put_choice(cr_compiler *c, const cr_parts *parts, cr_text *t,
 static bool says_nothing(const cr_parts *parts)
 {
     for (int i = 0; i < parts->n; i++) {
-        const cr_json *schema = parts->part[i].schema;
-        for (const cr_json *k = schema->first; k; k = k->next) {
-            for (size_t w = 0; w < CR_COUNT(keywords); w++) {
-                if (keywords[w].use == ENFORCED && cr_str_is(k->key, keywords[w].name))
-                    return false;
-            }
+        if (parts->part[i].excluded)
+            return false;
+        for (const cr_json *k = parts->part[i].schema->first; k; k = k->next) {
+            if (cr_schema_keyword(k->key) == CR_KEYWORD_ENFORCED)
+                return false;
         }
     }
     return true;
+}
+
+static bool is_excluded(const cr_parts *parts, cr_json_kind word)
+{
+    for (int i = 0; i < parts->n; i++) {
+        const cr_json *v = NULL;
+        while ((v = cr_part_next_excluded(&parts->part[i], v)) != NULL) {
+            if (v->kind == word)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* null, false and true, each where nothing excludes it. */
+static void put_words(const cr_parts *parts, cr_json_kind first, cr_json_kind last, cr_text *t,
+                      bool *none)
+{
+    *none = true;
+    for (cr_json_kind word = first; word <= last; word++) {
+        if (is_excluded(parts, word))
+            continue;
+        cr_text_put(t, "%s%s", *none ? "" : " | ", words[word]);
+        *none = false;
+    }
+}
+
+/* Objects and arrays are not compared while they are generated. */
+static cera_status check_excluded(cr_compiler *c, const cr_parts *parts, cr_json_kind kind)
+{
+    for (int i = 0; i < parts->n; i++) {
+        const cr_json *v = NULL;
+        while ((v = cr_part_next_excluded(&parts->part[i], v)) != NULL) {
+            if (v->kind == kind)
+                return cr_schema_skip(c, parts->part[i].excluded,
+                                      "an object or a list must not be a listed one");
+        }
+    }
+    return CERA_OK;
 }
 
 static cera_status put_kinds(cr_compiler *c, const cr_parts *parts, cr_text *t, bool *none)
@@ -640,10 +720,18 @@ static cera_status put_kinds(cr_compiler *c, const cr_parts *parts, cr_text *t, 
         cr_text_init(&one, c);
         bool empty = false;
         cera_status status = CERA_OK;
+        if (kind == CR_IS_OBJECT)
+            status = check_excluded(c, parts, CR_JSON_OBJECT);
+        else if (kind == CR_IS_ARRAY)
+            status = check_excluded(c, parts, CR_JSON_ARRAY);
+        if (status != CERA_OK) {
+            cr_text_drop(&one);
+            return status;
+        }
         if (kind == CR_IS_NULL)
-            cr_text_put(&one, "\"null\"");
+            put_words(parts, CR_JSON_NULL, CR_JSON_NULL, &one, &empty);
         else if (kind == CR_IS_BOOL)
-            cr_text_put(&one, "\"true\" | \"false\"");
+            put_words(parts, CR_JSON_FALSE, CR_JSON_TRUE, &one, &empty);
         else if (kind == CR_IS_OBJECT)
             status = cr_schema_object(c, parts, &one, &empty);
         else if (kind == CR_IS_ARRAY)
@@ -697,6 +785,7 @@ static bool are_same(const cr_parts *a, const cr_parts *b)
         bool found = false;
         for (int k = 0; k < b->n && !found; k++)
             found = a->part[i].schema == b->part[k].schema &&
+                    a->part[i].excluded == b->part[k].excluded &&
                     a->part[i].any_done == b->part[k].any_done &&
                     a->part[i].one_done == b->part[k].one_done;
         if (!found)
@@ -711,7 +800,8 @@ static uint64_t sum_of(const cr_parts *parts)
     uint64_t sum = 0;
     for (int i = 0; i < parts->n; i++) {
         const cr_part *part = &parts->part[i];
-        const uint64_t key[] = { (uintptr_t)part->schema, part->any_done, part->one_done };
+        const uint64_t key[] = { (uintptr_t)part->schema, (uintptr_t)part->excluded, part->any_done,
+                                 part->one_done };
         sum += cr_hash(key, sizeof key);
     }
     return sum;
@@ -825,6 +915,7 @@ cera_status cr_schema_to_gbnf(cr_str schema, const cr_schema_options *options, c
     cr_arena_init(&c.arena, host, CR_MEM_SCRATCH);
     c.shop.arena = &c.arena;
     cr_buf_init(&c.known, host, CR_MEM_SCRATCH);
+    cr_buf_init(&c.made, host, CR_MEM_SCRATCH);
     size_t before = out->size;
     cera_status status = compile(&c, schema);
     if (status == CERA_OK && !cr_schema_prune(&c, before))
@@ -832,6 +923,7 @@ cera_status cr_schema_to_gbnf(cr_str schema, const cr_schema_options *options, c
     if (status != CERA_OK)
         out->size = before;
     cr_buf_done(&c.known);
+    cr_buf_done(&c.made);
     cr_arena_done(&c.arena);
     return status;
 }

@@ -22,6 +22,7 @@ static bool is_known(const cr_json *k, const cr_json *value)
         { "allOf", ~0u, true },
         { "oneOf", ~0u, true },
         { "$ref", ~0u, true },
+        { "not", ~0u, true },
         { "minLength", STRINGS, true },
         { "maxLength", STRINGS, true },
         { "pattern", STRINGS, true },
@@ -48,13 +49,43 @@ static bool is_known(const cr_json *k, const cr_json *value)
         if (cr_str_is(k->key, keywords[i].name))
             return keywords[i].looked_at || (keywords[i].kinds >> value->kind & 1) == 0;
     }
-    return true; /* refused or a remark: schema.c decides */
+    return cr_schema_keyword(k->key) == CR_KEYWORD_REMARK;
 }
 
 /* Three values: 0 wins over -1, which wins over 1. */
 static int both(int a, int b)
 {
     return a == 0 || b == 0 ? 0 : a < 0 || b < 0 ? -1 : 1;
+}
+
+int cr_schema_same(const cr_json *a, const cr_json *b)
+{
+    if (a->kind == CR_JSON_NUMBER && b->kind == CR_JSON_NUMBER)
+        return cr_schema_same_number(a, b);
+    if (a->kind != b->kind || a->n != b->n || !cr_str_same(a->text, b->text))
+        return 0;
+    int result = 1;
+    const cr_json *y = b->first;
+    for (const cr_json *x = a->first; x; x = x->next) {
+        const cr_json *other = a->kind == CR_JSON_OBJECT ? cr_json_get_str(b, x->key) : y;
+        result = both(result, other ? cr_schema_same(x, other) : 0);
+        y = y->next;
+    }
+    return result;
+}
+
+/* Where readers differ about a character, or know more of a format, a string that is not in the set
+ * may be valid for some. */
+static int check_set(cr_compiler *c, const cr_json *schema, cr_str text)
+{
+    const cr_json *pattern = cr_json_get(schema, "pattern");
+    const cr_dfa *widest;
+    if (!c->is_exact)
+        return 0;
+    if (!pattern || cr_json_get(schema, "format") ||
+        cr_regex_compile(&c->shop, pattern->text, true, &widest, NULL) != CERA_OK)
+        return -1;
+    return cr_dfa_accepts(widest, text) ? -1 : 0;
 }
 
 static int check_string(cr_compiler *c, const cr_json *schema, const cr_json *value)
@@ -71,7 +102,9 @@ static int check_string(cr_compiler *c, const cr_json *schema, const cr_json *va
         return -1;
     for (size_t i = 0; i < value->text.size; i++)
         n += (value->text.data[i] & 0xc0) != 0x80 ? 1 : 0;
-    return n >= least && n <= most && (!set || cr_dfa_accepts(set, value->text));
+    if (n < least || n > most)
+        return 0;
+    return !set || cr_dfa_accepts(set, value->text) ? 1 : check_set(c, schema, value->text);
 }
 
 static int check_object(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth)
@@ -101,6 +134,17 @@ static int check_reference(cr_compiler *c, const cr_json *ref, const cr_json *va
     return status == CERA_OK ? cr_schema_check(c, target, value, depth + 1) : -1;
 }
 
+static int check_not(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth)
+{
+    if (!schema)
+        return 1;
+    const bool before = c->is_exact;
+    c->is_exact = true;
+    int result = cr_schema_check(c, schema, value, depth + 1);
+    c->is_exact = before;
+    return result < 0 ? -1 : 1 - result;
+}
+
 static int check_lists(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth)
 {
     const cr_json *all = cr_json_get(schema, "allOf"), *any = cr_json_get(schema, "anyOf");
@@ -121,10 +165,13 @@ static int check_lists(cr_compiler *c, const cr_json *schema, const cr_json *val
     }
     if (one)
         result = both(result, n_good > 1 ? 0 : n_maybe > 0 ? -1 : n_good == 1);
-    bool listed = !list;
-    for (const cr_json *v = list ? list->first : NULL; v && !listed; v = v->next)
-        listed = cr_json_equal(v, value);
-    return both(both(result, best), listed && (!only || cr_json_equal(only, value)));
+    int listed = list ? 0 : 1;
+    for (const cr_json *v = list ? list->first : NULL; v && listed != 1; v = v->next) {
+        int here = cr_schema_same(v, value);
+        listed = here != 0 ? here : listed;
+    }
+    result = both(result, check_not(c, cr_json_get(schema, "not"), value, depth));
+    return both(both(result, best), both(listed, only ? cr_schema_same(only, value) : 1));
 }
 
 int cr_schema_check(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth)

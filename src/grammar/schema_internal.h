@@ -11,7 +11,10 @@ enum { CR_MAX_PARTS = 48 };
 
 typedef struct cr_part {
     const cr_json *schema;
-    int from;      /* the part that led to it, -1: none */
+    int from; /* the part that led to it, -1: none */
+    /* A keyword (const, enum, pattern, required with one name) that must not hold, the schema then
+     * being `true`; NULL: none. */
+    const cr_json *excluded;
     bool any_done; /* a branch of its anyOf was chosen, and is a part too */
     bool one_done;
 } cr_part;
@@ -41,10 +44,13 @@ typedef struct cr_compiler {
     const cr_json *root;
     cr_buf *out;  /* finished rules */
     cr_buf known; /* of what schema.c knows of rules */
+    cr_buf made;  /* schemas that schema_not.c made */
     uint32_t n_names;
     int depth;
     /* The texts that may stand without quotes, while rules for such are made; NULL: JSON. */
     const cr_dfa *plain;
+    bool is_widest; /* string sets have every string that some reader accepts */
+    bool is_exact;  /* cr_schema_check says 0 only for what every reader refuses */
     bool no_memory; /* text could not be appended */
     cera_error *err;
 } cr_compiler;
@@ -75,10 +81,24 @@ cera_status cr_schema_no_memory(const cr_compiler *c);
 
 /* A rule for values that satisfy all parts; *rule 0 when there is none. Expands them first. */
 cera_status cr_schema_rule(cr_compiler *c, cr_parts *parts, uint32_t *rule);
+typedef enum cr_keyword_use {
+    CR_KEYWORD_ENFORCED,
+    CR_KEYWORD_REMARK,
+    CR_KEYWORD_REFUSED, /* and those that are not known */
+} cr_keyword_use;
+cr_keyword_use cr_schema_keyword(cr_str name);
+/* Fails, or with `lenient` warns, for keywords that are refused. */
+cera_status cr_schema_check_keywords(cr_compiler *c, const cr_json *schema);
 /* What a $ref points to. */
 cera_status cr_schema_resolve(cr_compiler *c, const cr_json *ref, const cr_json **out);
 cera_status cr_parts_add(cr_compiler *c, cr_parts *parts, const cr_json *schema, int from);
-/* $ref and allOf; *none when a part is `false`. */
+/* The parts that `not`, `if` and `dependent...` of part i stand for. */
+cera_status cr_parts_expand_not(cr_compiler *c, cr_parts *parts, int i);
+/* What a part excludes: a name, a pattern, values (before NULL: the first one); NULL: none. */
+const cr_json *cr_part_excluded_name(const cr_part *part);
+const cr_json *cr_part_excluded_pattern(const cr_part *part);
+const cr_json *cr_part_next_excluded(const cr_part *part, const cr_json *before);
+/* $ref, allOf, not and conditions; *none when a part is `false`. */
 cera_status cr_parts_expand(cr_compiler *c, cr_parts *parts, bool *none);
 /* The kinds that all parts allow. */
 cera_status cr_parts_kinds(cr_compiler *c, const cr_parts *parts, unsigned *kinds);
@@ -107,6 +127,11 @@ void cr_schema_set_rule(cr_compiler *c, const cr_dfa *set, bool in_json, uint32_
 
 /* Whether a value satisfies a schema: 1, 0, or -1 when that is not known here. */
 int cr_schema_check(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth);
+/* Whether two values are the same (1.0 is 1), likewise. */
+int cr_schema_same(const cr_json *a, const cr_json *b);
+int cr_schema_same_number(const cr_json *a, const cr_json *b);
+/* Whether a number has no fraction, however it is written. */
+bool cr_schema_is_whole(cr_str number);
 int cr_schema_check_number(cr_compiler *c, const cr_json *schema, const cr_json *value);
 
 /* Takes the rules that "root" does not need out of what was put out from `start` on; false without

@@ -159,6 +159,8 @@ static cera_status narrow(cr_compiler *c, const cr_json *schema, bool upper, lim
     const cr_json *open = cr_json_get(schema, upper ? "exclusiveMaximum" : "exclusiveMinimum");
     /* In draft 4 it is a boolean beside the bound. */
     bool is_flag = open && (open->kind == CR_JSON_TRUE || open->kind == CR_JSON_FALSE);
+    if (is_flag && !plain)
+        return cr_schema_fail(c, open, CERA_E_FORMAT, "expected a number, or a bound beside it");
     for (int i = 0; i < 2; i++) {
         const cr_json *k = i == 0 ? plain : is_flag ? NULL : open;
         if (!k)
@@ -285,10 +287,43 @@ static bool has_large_divisor(const cr_parts *parts)
     return false;
 }
 
-/* Digits that may follow the point, so that 15 in all are enough near a limit. */
-static int fraction_room(const limits *l)
+/* Reads the numbers that are excluded; *at is one of them, NULL: there are none. *n_whole becomes the
+ * most digits that one has in front of the point. With sets they are taken out of that for the sign:
+ * each in all its spellings. */
+static cera_status exclude(cr_compiler *c, const cr_parts *parts, int *n_whole, const cr_json **at,
+                           const cr_dfa *sets[2])
 {
-    int n_whole = CR_MAX(l->has_low ? l->low.n_whole : 0, l->has_high ? l->high.n_whole : 0);
+    *at = NULL;
+    for (int i = 0; i < parts->n; i++) {
+        const cr_json *v = NULL;
+        while ((v = cr_part_next_excluded(&parts->part[i], v)) != NULL) {
+            decimal d;
+            if (v->kind != CR_JSON_NUMBER)
+                continue;
+            CR_TRY(read_limit(c, v, &d));
+            *at = v;
+            *n_whole = CR_MAX(*n_whole, d.n_whole);
+            if (!sets)
+                continue;
+            char pattern[64];
+            const cr_dfa *same;
+            snprintf(pattern, sizeof pattern, d.n_fraction > 0 ? "^%.*s\\.%s0*$" : "^%.*s(\\.0*)?$",
+                     d.n_whole, d.digits, d.digits + d.n_whole);
+            CR_TRY(cr_regex_compile(&c->shop, cr_str_from(pattern), false, &same, c->err));
+            const cr_dfa **set = &sets[d.negative ? 1 : 0];
+            if (!intersect(c, set, cr_dfa_not(&c->shop, same)))
+                return cr_schema_no_memory(c);
+        }
+    }
+    return CERA_OK;
+}
+
+/* Digits that may follow the point, so that 15 in all are enough near a limit or a number that is
+ * excluded, which has so many in front of the point. */
+static int fraction_room(const limits *l, int n_whole)
+{
+    n_whole = CR_MAX(n_whole, l->has_low ? l->low.n_whole : 0);
+    n_whole = CR_MAX(n_whole, l->has_high ? l->high.n_whole : 0);
     int n_fraction =
         CR_MAX(l->has_low ? l->low.n_fraction : 0, l->has_high ? l->high.n_fraction : 0);
     int room = MAX_DIGITS - n_whole;
@@ -309,11 +344,14 @@ cera_status cr_schema_number(cr_compiler *c, const cr_parts *parts, unsigned kin
     *none = kinds == CR_IS_FRACTION;
     if (*none)
         return CERA_OK;
-    if (!l.has_low && !l.has_high && !has_divisor) {
+    int n_whole = 0;
+    const cr_json *excluded;
+    CR_TRY(exclude(c, parts, &n_whole, &excluded, NULL));
+    if (!l.has_low && !l.has_high && !has_divisor && !excluded) {
         cr_text_put(t, only_whole ? "integer" : "number");
         return CERA_OK;
     }
-    int most = only_whole ? 0 : fraction_room(&l);
+    int most = only_whole ? 0 : fraction_room(&l, n_whole);
     room = has_divisor ? CR_MIN(room, most) : most;
     if (room < 0)
         return cr_schema_fail(c, l.at, CERA_E_LIMIT, "expected bounds with at most %d digits",
@@ -332,9 +370,11 @@ cera_status cr_schema_number(cr_compiler *c, const cr_parts *parts, unsigned kin
     const cr_dfa *all;
     CR_TRY(cr_regex_compile(&c->shop, cr_str_from(pattern), false, &all, c->err));
     CR_TRY(apply_divisors(c, parts, &all));
+    const cr_dfa *sets[2] = { all, all };
+    CR_TRY(exclude(c, parts, &n_whole, &excluded, sets));
     *none = true;
     for (int negative = 0; negative < 2; negative++) {
-        const cr_dfa *set = signed_set(c, all, &l, negative);
+        const cr_dfa *set = signed_set(c, sets[negative], &l, negative);
         if (!set)
             return c->shop.too_large
                        ? cr_schema_fail(c, parts->part[0].schema, CERA_E_LIMIT,
@@ -353,16 +393,47 @@ cera_status cr_schema_number(cr_compiler *c, const cr_parts *parts, unsigned kin
 
 /* ---- listed numbers ---------------------------------------------------------------------- */
 
+int cr_schema_same_number(const cr_json *a, const cr_json *b)
+{
+    decimal x, y;
+    if (cr_str_same(a->text, b->text))
+        return 1;
+    return read_decimal(a->text, &x) && read_decimal(b->text, &y) ? compare(&x, &y) == 0 : -1;
+}
+
+bool cr_schema_is_whole(cr_str number)
+{
+    enum { MOST = 1000000 };
+    int n = 0, point = -1, last = -1,
+        exponent = 0; /* digits; those before the point; the last not 0 */
+    size_t i = 0;
+    for (; i < number.size && (number.data[i] | 32) != 'e' && n < MOST; i++) {
+        if (number.data[i] == '.') {
+            point = n;
+        } else if (number.data[i] != '-') {
+            last = number.data[i] != '0' ? n : last;
+            n++;
+        }
+    }
+    bool minus = i + 1 < number.size && number.data[i + 1] == '-';
+    for (; i < number.size; i++) {
+        if (number.data[i] >= '0' && number.data[i] <= '9' && exponent < MOST)
+            exponent = exponent * 10 + (number.data[i] - '0');
+    }
+    return last < (point < 0 ? n : point) + (minus ? -exponent : exponent) || last < 0;
+}
+
 int cr_schema_check_number(cr_compiler *c, const cr_json *schema, const cr_json *value)
 {
     limits l = { .has_low = false };
     decimal d;
     cera_error *err = c->err;
     c->err = NULL; /* what is wrong with the schema is said elsewhere */
-    bool good = read_decimal(value->text, &d) && narrow(c, schema, false, &l) == CERA_OK &&
-                narrow(c, schema, true, &l) == CERA_OK;
+    bool good = narrow(c, schema, false, &l) == CERA_OK && narrow(c, schema, true, &l) == CERA_OK;
     c->err = err;
-    if (!good || cr_json_get(schema, "multipleOf"))
+    if (good && !l.has_low && !l.has_high && !cr_json_get(schema, "multipleOf"))
+        return 1;
+    if (!good || cr_json_get(schema, "multipleOf") || !read_decimal(value->text, &d))
         return -1;
     int low = l.has_low ? compare(&d, &l.low) : 1, high = l.has_high ? compare(&d, &l.high) : -1;
     return (low > 0 || (low == 0 && !l.low_open)) && (high < 0 || (high == 0 && !l.high_open));

@@ -14,7 +14,7 @@ enum { MAX_PROPERTIES = 512, MAX_ANY_ORDER = 10, MAX_EXTRAS = 9, MAX_MEMBER_RULE
 typedef struct property {
     cr_str name;
     uint32_t rule; /* 0: nothing is valid, so it cannot be there */
-    bool required;
+    bool required, excluded;
 } property;
 
 /* A set of names that are not listed, and what they hold. */
@@ -86,6 +86,11 @@ static cera_status list_properties(object *o)
                 return cr_schema_fail(o->c, k, CERA_E_FORMAT, "expected a name");
             CR_TRY(add_property(o, k, k->text));
             o->p[find_property(o, k->text)].required = true;
+        }
+        const cr_json *name = cr_part_excluded_name(&o->parts->part[i]);
+        if (name) {
+            CR_TRY(add_property(o, name, name->text));
+            o->p[find_property(o, name->text)].excluded = true;
         }
     }
     return CERA_OK;
@@ -367,6 +372,8 @@ static cera_status prepare(object *o)
     CR_TRY(list_properties(o));
     for (int i = 0; i < o->n; i++) {
         cr_parts parts;
+        if (o->p[i].excluded)
+            continue;
         CR_TRY(value_parts(o, o->p[i].name, &parts));
         CR_TRY(rule_for(c, &parts, &o->p[i].rule));
     }

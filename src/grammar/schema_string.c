@@ -168,7 +168,7 @@ static cera_status keyword_set(cr_compiler *c, const cr_json *k, bool is_format,
     if (k->kind != CR_JSON_STRING)
         return cr_schema_fail(c, k, CERA_E_FORMAT, "expected a string");
     if (!is_format) {
-        cera_status status = cr_regex_compile(&c->shop, k->text, false, set, c->err);
+        cera_status status = cr_regex_compile(&c->shop, k->text, c->is_widest, set, c->err);
         if (status == CERA_E_UNSUPPORTED && c->options->lenient)
             return cr_schema_skip(c, k, "a pattern that no grammar says");
         return status == CERA_OK || status == CERA_E_NOMEM ? status
@@ -195,6 +195,41 @@ static cera_status and_with(cr_compiler *c, const cr_json *at, const cr_dfa **se
     return *set ? CERA_OK : too_large(c, at);
 }
 
+static cera_status take_out(cr_compiler *c, const cr_json *at, const cr_dfa **set,
+                            const cr_dfa *what)
+{
+    const cr_dfa *others = what ? cr_dfa_not(&c->shop, what) : NULL;
+    return others ? and_with(c, at, set, others) : too_large(c, at);
+}
+
+/* Takes out what the part excludes. */
+static cera_status exclude(cr_compiler *c, const cr_part *part, const cr_dfa **set)
+{
+    const cr_json *pattern = cr_part_excluded_pattern(part), *v = NULL;
+    if (pattern) {
+        const cr_dfa *found;
+        if (pattern->kind != CR_JSON_STRING)
+            return cr_schema_fail(c, pattern, CERA_E_FORMAT, "expected a string");
+        cera_status status =
+            cr_regex_compile(&c->shop, pattern->text, !c->is_widest, &found, c->err);
+        if (status == CERA_E_UNSUPPORTED && c->options->lenient)
+            return cr_schema_skip(c, pattern, "a pattern that no grammar says");
+        if (status != CERA_OK)
+            return status == CERA_E_NOMEM ? status : cr_schema_fail_in(c, pattern, status);
+        CR_TRY(take_out(c, pattern, set, found));
+        /* For some readers $ is in front of a newline at the end, too. */
+        if (!c->is_widest && memchr(pattern->text.data, '$', pattern->text.size)) {
+            CR_TRY(cr_regex_compile(&c->shop, cr_str_from("\\n$"), true, &found, c->err));
+            CR_TRY(take_out(c, pattern, set, found));
+        }
+    }
+    while ((v = cr_part_next_excluded(part, v)) != NULL) {
+        if (v->kind == CR_JSON_STRING)
+            CR_TRY(take_out(c, part->excluded, set, cr_dfa_text(&c->shop, v->text)));
+    }
+    return CERA_OK;
+}
+
 cera_status cr_schema_string_set(cr_compiler *c, const cr_parts *parts, const cr_dfa **set)
 {
     *set = NULL;
@@ -209,6 +244,8 @@ cera_status cr_schema_string_set(cr_compiler *c, const cr_parts *parts, const cr
                 CR_TRY(and_with(c, k, set, one));
         }
     }
+    for (int i = 0; i < parts->n; i++)
+        CR_TRY(exclude(c, &parts->part[i], set));
     uint32_t least, most;
     CR_TRY(cr_parts_counts(c, parts, "minLength", "maxLength", &least, &most));
     if (!*set || (least == 0 && most == UINT32_MAX))

@@ -139,7 +139,7 @@ static void lenient_warns(void **state)
           "#/uniqueItems" },
         { "{\"type\":\"string\",\"pattern\":\"(?=a)b\"}", "#/pattern" },
         { "{\"type\":\"string\",\"format\":\"regex\"}", "#/format" },
-        { "{\"type\":\"integer\",\"not\":{\"const\":1}}", "#/not" },
+        { "{\"type\":\"integer\",\"not\":{\"multipleOf\":3}}", "#/not/multipleOf" },
         { "{\"oneOf\":[{\"type\":\"integer\"},{\"minimum\":3}]}", "#/oneOf" },
         { "{\"type\":\"object\",\"something\":1}", "#/something" },
     };
@@ -302,7 +302,9 @@ static void fails_without_memory(void **state)
         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^a+$\","
         "\"maxLength\":4},\"b\":{\"type\":\"integer\",\"minimum\":3,\"multipleOf\":2},\"c\":{\"anyOf\":"
         "[{\"const\":1},{\"type\":\"array\",\"items\":{\"$ref\":\"#\"}}]}},"
-        "\"patternProperties\":{\"^x\":true},\"additionalProperties\":{\"type\":\"null\"}}";
+        "\"patternProperties\":{\"^x\":true},\"additionalProperties\":{\"type\":\"null\"},"
+        "\"not\":{\"properties\":{\"a\":{\"const\":\"aa\"},\"b\":{\"minimum\":9}}},"
+        "\"dependentRequired\":{\"c\":[\"a\"]}}";
     for (size_t i = 1;; i++) {
         fault_host f;
         fault_init(&f);
