@@ -69,8 +69,11 @@ static int close_vocabs(void **state)
     return cr_host_live(&host) != 0;
 }
 
+static const char *a_grammar = ""; /* the last one, for messages */
+
 static cr_automaton *compile(cr_str text, const cr_vocab *vocab)
 {
+    a_grammar = text.data;
     cr_gbnf_source source = { .text = text, .max_size = CR_GBNF_MAX_TEXT, .vocab = vocab };
     cr_automaton *a;
     cera_error err;
@@ -98,21 +101,27 @@ static void compare_mask(cr_matcher *m, cr_matcher *probe, const cr_token_table 
             expected = cr_matcher_read_text(probe, piece, NULL) == CERA_OK;
         }
         if (cr_bit_get(bits, (uint32_t)i) != expected)
-            fail_msg("token %zu \"%.*s\": expected %d", i, (int)piece.size, piece.data, expected);
+            fail_msg("token %zu \"%.*s\": expected %d, with %s", i, (int)piece.size, piece.data,
+                     expected, a_grammar);
     }
 }
 
-/* Walks at random along allowed tokens, comparing each mask. */
-static void walk(cr_str grammar, const cr_token_table *t, uint32_t seed, int n_steps)
+/* Walks at random along allowed tokens, comparing each mask. False when there are too many readings
+ * of a text side by side. */
+static bool try_walk(cr_str grammar, const cr_token_table *t, uint32_t seed, int n_steps)
 {
     cr_automaton *a = compile(grammar, t->vocab);
     cr_matcher *m, *probe;
     assert_int_equal(cr_matcher_new(a, t, &host, &m, NULL), CERA_OK);
     assert_int_equal(cr_matcher_new(a, NULL, &host, &probe, NULL), CERA_OK);
     int32_t previous = -1;
-    for (int step = 0; step < n_steps; step++) {
-        compare_mask(m, probe, t, previous);
+    bool is_wide = false;
+    for (int step = 0; step < n_steps && !is_wide; step++) {
         const uint64_t *bits;
+        is_wide = cr_matcher_mask(m, previous, &bits, NULL) == CERA_E_LIMIT;
+        if (is_wide)
+            break;
+        compare_mask(m, probe, t, previous);
         assert_int_equal(cr_matcher_mask(m, previous, &bits, NULL), CERA_OK);
         int32_t chosen = -1;
         uint32_t n_allowed = 0;
@@ -134,6 +143,12 @@ static void walk(cr_str grammar, const cr_token_table *t, uint32_t seed, int n_s
     cr_matcher_free(m);
     cr_matcher_free(probe);
     cr_automaton_free(a);
+    return !is_wide;
+}
+
+static void walk(cr_str grammar, const cr_token_table *t, uint32_t seed, int n_steps)
+{
+    assert_true(try_walk(grammar, t, seed, n_steps));
 }
 
 static void masks_are_what_the_automaton_accepts(void **state)
@@ -165,6 +180,105 @@ static void masks_count(void **state)
         walk(cr_str_from(grammars[i]), tiny_table, (uint32_t)i + 5, 120);
         walk(cr_str_from(grammars[i]), spm_table, (uint32_t)i + 5, 60);
     }
+}
+
+/* ---- random grammars --------------------------------------------------------------------- */
+
+typedef struct making {
+    char text[4096];
+    size_t n;
+    uint32_t seed;
+} making;
+
+static uint32_t below(making *g, uint32_t n)
+{
+    g->seed = g->seed * 1664525 + 1013904223;
+    return (g->seed >> 8) % n;
+}
+
+static void put(making *g, const char *text)
+{
+    size_t n = strlen(text);
+    assert_true(g->n + n < sizeof g->text);
+    memcpy(g->text + g->n, text, n + 1);
+    g->n += n;
+}
+
+static void put_alternatives(making *g, int rule, int depth);
+
+/* What reads something. Classes end inside, at and outside the characters of one byte, and have all
+ * others, some or none. */
+static void put_element(making *g, int rule, int depth)
+{
+    static const char *const atoms[] = {
+        ".",
+        "[^\"\\\\]",
+        "[a-z]",
+        "[^a-z]",
+        "[A-Za-z0-9_]",
+        "[ -~]",
+        "[^\\x00-\\x1f\"]",
+        "[à-ÿ]",
+        "[a-é]",
+        "[^é]",
+        "[\\u0080-\\uFFFF]",
+        "[\\u0080-\\U0010FFFF]",
+        "[^\\U0001F600]",
+        "[\\n ]",
+        "\" \"",
+        "\"the\"",
+        "\"é\"",
+        "\"\\\"\"",
+        "\"😀\"",
+        "[,;.]",
+        "[0-9]",
+    };
+    /* The long ones only where no others are around them: that has too many readings. */
+    static const char *const counts[] = { "", "", "", "", "?", "*", "{1,3}", "{3,40}", "{5,}" };
+    if (depth < 2 && below(g, 5) == 0) {
+        put(g, "(");
+        put_alternatives(g, rule, depth + 1);
+        put(g, ")");
+    } else if (rule < 2 && below(g, 4) == 0) {
+        put(g, rule == 0 && below(g, 2) == 0 ? "r1" : "r2");
+    } else {
+        put(g, atoms[below(g, CR_COUNT(atoms))]);
+    }
+    put(g, counts[below(g, depth > 0 ? 5 : rule < 2 ? 7 : CR_COUNT(counts))]);
+    put(g, " ");
+}
+
+static void put_alternatives(making *g, int rule, int depth)
+{
+    for (uint32_t i = 0, n = 1 + below(g, 3); i < n; i++) {
+        put(g, i > 0 ? "| " : "");
+        /* So that nothing is empty, which a repetition may not hold many times. */
+        put(g, below(g, 2) == 0 ? "[a-m] " : "[^a-m] ");
+        for (uint32_t k = below(g, 3); k > 0; k--)
+            put_element(g, rule, depth);
+        /* Stacks that grow. */
+        if (depth == 0 && rule < 2 && below(g, 4) == 0)
+            put(g, rule == 0 ? "(\"(\" root \")\")? " : "(\"[\" r1 [,\\]])? ");
+    }
+}
+
+static void masks_of_random_grammars(void **state)
+{
+    (void)state;
+    int n_whole = 0;
+    for (uint32_t seed = 1; seed <= 120; seed++) {
+        static making g;
+        g = (making){ .seed = seed * 7919 };
+        put(&g, "root ::= ");
+        put_alternatives(&g, 0, 0);
+        put(&g, "\nr1 ::= ");
+        put_alternatives(&g, 1, 0);
+        put(&g, "\nr2 ::= ");
+        put_alternatives(&g, 2, 0);
+        n_whole += try_walk(cr_str_from(g.text), tiny_table, seed, 40) ? 1 : 0;
+        n_whole += try_walk(cr_str_from(g.text), spm_table, seed, 20) ? 1 : 0;
+    }
+    assert_true(n_whole >= 220);
 }
 
 /* States whose masks differ only because of what is steps ahead: none may take the other's. Each
@@ -317,6 +431,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_are_what_the_automaton_accepts),
         cmocka_unit_test(masks_count),
+        cmocka_unit_test(masks_of_random_grammars),
         cmocka_unit_test(masks_are_shared_where_they_are_equal),
         cmocka_unit_test(masks_escape_to_the_right_place),
         cmocka_unit_test(reads_token_references),
