@@ -23,6 +23,9 @@ static bool is_known(const cr_json *k, const cr_json *value)
         { "oneOf", ~0u, true },
         { "$ref", ~0u, true },
         { "not", ~0u, true },
+        { "if", ~0u, true },
+        { "then", ~0u, true },
+        { "else", ~0u, true },
         { "minLength", STRINGS, true },
         { "maxLength", STRINGS, true },
         { "pattern", STRINGS, true },
@@ -134,15 +137,27 @@ static int check_reference(cr_compiler *c, const cr_json *ref, const cr_json *va
     return status == CERA_OK ? cr_schema_check(c, target, value, depth + 1) : -1;
 }
 
-static int check_not(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth)
+/* Both answers hold for every reader. */
+static int check_exactly(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth)
 {
-    if (!schema)
-        return 1;
     const bool before = c->is_exact;
     c->is_exact = true;
     int result = cr_schema_check(c, schema, value, depth + 1);
     c->is_exact = before;
-    return result < 0 ? -1 : 1 - result;
+    return result;
+}
+
+static int check_conditions(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth)
+{
+    const cr_json *not = cr_json_get(schema, "not"), *condition = cr_json_get(schema, "if");
+    int refused = not ? check_exactly(c, not, value, depth) : 0;
+    int result = refused < 0 ? -1 : 1 - refused;
+    if (!condition)
+        return result;
+    int holds = check_exactly(c, condition, value, depth);
+    const cr_json *then = cr_json_get(schema, holds == 1 ? "then" : "else");
+    int follows = holds < 0 ? -1 : then ? cr_schema_check(c, then, value, depth + 1) : 1;
+    return both(result, follows);
 }
 
 static int check_lists(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth)
@@ -170,7 +185,7 @@ static int check_lists(cr_compiler *c, const cr_json *schema, const cr_json *val
         int here = cr_schema_same(v, value);
         listed = here != 0 ? here : listed;
     }
-    result = both(result, check_not(c, cr_json_get(schema, "not"), value, depth));
+    result = both(result, check_conditions(c, schema, value, depth));
     return both(both(result, best), both(listed, only ? cr_schema_same(only, value) : 1));
 }
 

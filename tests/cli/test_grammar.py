@@ -70,13 +70,14 @@ class Run(unittest.TestCase):
 
     def test_what_cannot_be_compiled_ends_with_7(self):
         for args, why in ((["--grammar", 'root ::= "a'], "line 1, column 12"),
-                          (["-j", '{"not":{}}'], "#/not"), (["-j", "{"], "line 1, column 2"),
+                          (["-j", '{"not":{"multipleOf":3}}'], "#/not/multipleOf"),
+                          (["-j", "{"], "line 1, column 2"),
                           (["-j", '{"type":"string","pattern":"(?=x)"}'], "#/pattern")):
             r = cera("run", "-m", TINY, "-p", "Hello", *args)
             self.assertEqual((r.code, r.out), (7, ""), r)
             self.assertIn(why, r.err)
-        r = cera("run", "-m", TINY, "-p", "Hello", "-j", '{"type":"integer","not":{}}',
-                 "--schema-lenient")
+        r = cera("run", "-m", TINY, "-p", "Hello", "-j",
+                 '{"type":"integer","not":{"multipleOf":3}}', "--schema-lenient")
         self.assertEqual(r.code, 0)
         self.assertIn("not enforced", r.err)
         int(r.out)

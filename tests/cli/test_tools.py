@@ -279,7 +279,7 @@ class ToolTest(unittest.TestCase):
              '[{"name": "a-b"}]', "name as Python"),
             (7, ["--tool-choice", "required", "--tool-format", "hermes"],
              '[{"name": "f", "parameters": {"type": "object", "properties": '
-             '{"x": {"not": {}}}}}]', "tool f: "),
+             '{"x": {"contains": {}}}}}]', "tool f: "),
             (2, ["--tool-choice", "required", "--tool-format", "hermes"], "[]", "at least one"),
             (2, ["--tool-choice", "required", "--tool-format", "hermes"], "[{}]", "a name in each"),
             (2, ["--tool-choice", "required", "--tool-format", "hermes", "--grammar", 'root ::= "x"'],
