@@ -12,22 +12,14 @@
  *
  * Columns are packed first, a group of sixteen together: block by block, so that tiles are read
  * without gaps. */
+#include "backend/cpu/x86/amx.h"
 #include "backend/cpu/x86/panel16.h"
-
-#include <stdatomic.h>
 
 enum {
     GROUP = CR_LANES,
     PRODUCTS = 4,         /* that are under way */
     UNPACKED = 4 * GROUP, /* columns that come one by one, and are packed here */
 };
-
-/* What LDTILECFG reads. */
-typedef struct tile_shapes {
-    uint8_t palette, start_row, zero[14];
-    uint16_t row_bytes[16];
-    uint8_t n_rows[16];
-} tile_shapes;
 
 typedef int32_t product[GROUP][PANEL];
 
