@@ -34,6 +34,7 @@ _cera() {
                 '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--prefault[bring all weights into memory before the first token, not with it]' \
+                '--tuning[what cera bench --tune measured on this machine]:FILE:_files' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '*--lora[LoRA adapter\: a GGUF file, or a folder of PEFT'\''s]:PATH:_files' \
                 '*--lora-scaled[the same with a factor]:PATH\:SCALE:' \
@@ -128,6 +129,7 @@ _cera() {
                 '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--prefault[bring all weights into memory before the first token, not with it]' \
+                '--tuning[what cera bench --tune measured on this machine]:FILE:_files' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '*--lora[LoRA adapter\: a GGUF file, or a folder of PEFT'\''s]:PATH:_files' \
                 '*--lora-scaled[the same with a factor]:PATH\:SCALE:' \
@@ -284,6 +286,7 @@ _cera() {
                 '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--prefault[bring all weights into memory before the first token, not with it]' \
+                '--tuning[what cera bench --tune measured on this machine]:FILE:_files' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '*--lora[LoRA adapter\: a GGUF file, or a folder of PEFT'\''s]:PATH:_files' \
                 '*--lora-scaled[the same with a factor]:PATH\:SCALE:' \
@@ -326,6 +329,7 @@ _cera() {
                 '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--prefault[bring all weights into memory before the first token, not with it]' \
+                '--tuning[what cera bench --tune measured on this machine]:FILE:_files' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '*--lora[LoRA adapter\: a GGUF file, or a folder of PEFT'\''s]:PATH:_files' \
                 '*--lora-scaled[the same with a factor]:PATH\:SCALE:' \
@@ -368,6 +372,7 @@ _cera() {
                 '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--prefault[bring all weights into memory before the first token, not with it]' \
+                '--tuning[what cera bench --tune measured on this machine]:FILE:_files' \
                 '--pre[pre-tokenizer to use instead of the one that the file names]:NAME:' \
                 '*--lora[LoRA adapter\: a GGUF file, or a folder of PEFT'\''s]:PATH:_files' \
                 '*--lora-scaled[the same with a factor]:PATH\:SCALE:' \
@@ -457,6 +462,7 @@ _cera() {
                 '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--no-mmap[read the file into memory instead of mapping it]' \
                 '--prefault[bring all weights into memory before the first token, not with it]' \
+                '--tuning[what cera bench --tune measured on this machine]:FILE:_files' \
                 '*--lora[LoRA adapter\: a GGUF file, or a folder of PEFT'\''s]:PATH:_files' \
                 '*--lora-scaled[the same with a factor]:PATH\:SCALE:' \
                 '*--control-vector[control vector (GGUF), added behind each layer that it has a direction for]:FILE:_files' \
@@ -474,6 +480,7 @@ _cera() {
                 '--warmup[runs before them that do not count (default 1)]:N:' \
                 '--no-warmup[no such runs]' \
                 '--roofline[compare with what the machine reads and multiplies at best]' \
+                '--tune[measure how far ahead to ask for weights, write that to a file, and test nothing]:FILE:_files' \
                 '--prompt-text[use this text instead of random tokens\: as it is, or with -p repeated or cut to length]:TEXT:' \
                 '-t[numbers of threads, up to 256; 0\: as many as suit this machine (default 0)]:LIST:' \
                 '--threads[numbers of threads, up to 256; 0\: as many as suit this machine (default 0)]:LIST:' \

@@ -584,6 +584,9 @@ typedef struct cera_engine_options {
     /* Opening waits until every page of the weights is in memory and mapped; otherwise the first
      * tokens bring them in. */
     bool prefault;
+    /* A file that cera_engine_tune wrote; NULL: what is known of the processor. Results are the same.
+     * CERA_E_STATE when it was measured on another processor. */
+    const char *tuning;
 } cera_engine_options;
 CERA_API void cera_engine_options_init(cera_engine_options *options);
 
@@ -659,6 +662,11 @@ typedef struct cera_roofline {
 
 /* Takes the time of some tokens. CERA_E_STATE while a session of the engine computes. */
 CERA_API cera_status cera_engine_roofline(cera_engine *engine, cera_roofline *out, cera_error *err);
+
+/* Measures with the engine's weights and threads how far ahead weights should be asked for, and writes
+ * that to a file for cera_engine_options.tuning, with the processor's name. The engine itself stays as
+ * it was opened. CERA_E_STATE while a session computes. */
+CERA_API cera_status cera_engine_tune(cera_engine *engine, const char *path, cera_error *err);
 
 typedef enum cera_pooling {
     CERA_POOLING_NONE = 0, /* a row per token */

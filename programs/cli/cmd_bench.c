@@ -426,6 +426,17 @@ static void free_lanes(bench *b)
     free(b->sessions);
 }
 
+/* With the first of the numbers of threads. */
+static int tune(bench *b)
+{
+    cera_error err;
+    int code = open_engine(b, b->threads.values[0], 0);
+    warn_if_busy();
+    if (code == EXIT_OK && cera_engine_tune(b->engine, b->args->option[OPT_TUNE].text, &err) != 0)
+        code = report_failure(WHILE_RUNNING, "cannot tune", &err);
+    return code;
+}
+
 static int measure(bench *b)
 {
     /* A first engine tells how long the text is, and how large a context may be. */
@@ -472,7 +483,7 @@ int command_BENCH(const cli_args *args)
             bytes_text(&text, args->option[OPT_PROMPT_TEXT].text);
             b.text = (prompt){ .text = text.data, .size = text.size };
         }
-        code = measure(&b);
+        code = is_set(args, OPT_TUNE) ? tune(&b) : measure(&b);
     }
     cera_engine_close(b.engine);
     prompt_done(&b.text);

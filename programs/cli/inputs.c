@@ -124,6 +124,7 @@ static int open_engine(const cli_args *args, const char *path, bool reuse, cera_
     options.cpu_tier = args->option[OPT_CPU_TIER].text;
     options.pre = args->option[OPT_PRE].text;
     options.prefault = is_set(args, OPT_PREFAULT);
+    options.tuning = args->option[OPT_TUNING].text;
 
     cera_source source = model_source(args, path);
     cera_error err;

@@ -82,6 +82,13 @@ cera_status cera_engine_roofline(cera_engine *engine, cera_roofline *out, cera_e
     return cr_engine_roofline(engine->core, out, err);
 }
 
+cera_status cera_engine_tune(cera_engine *engine, const char *path, cera_error *err)
+{
+    if (!engine || !path)
+        return cr_fail(err, CERA_E_ARG, "tune: expected an engine and a path, found NULL");
+    return cr_engine_tune(engine->core, path, err);
+}
+
 cera_status cera_engine_embed(cera_engine *engine, const int32_t *ids, size_t n,
                               cera_pooling pooling, float *out, cera_error *err)
 {

@@ -13,6 +13,7 @@ typedef struct cr_plan cr_plan;
 typedef struct cr_backend_options {
     int n_threads;
     const char *tier; /* highest ISA level; NULL: the best */
+    size_t prefetch;  /* how far ahead weights are asked for, in bytes; 0: what the device wants */
 } cr_backend_options;
 
 /* One sequence of a batch: what it brings, and where its results go. Nothing in it is another
@@ -103,6 +104,8 @@ typedef struct cr_backend_api {
     cera_status (*plan_run)(cr_plan *plan, const cr_batch *batch, cera_error *err);
     /* Measures what bounds the plan's speed. Not during a run. */
     cera_status (*plan_roofline)(cr_plan *plan, cera_roofline *out, cera_error *err);
+    /* The best cr_backend_options.prefetch for the plan's weights: see cera_engine_tune. */
+    cera_status (*plan_tune)(cr_plan *plan, size_t *out, cera_error *err);
     void (*plan_free)(cr_plan *plan);
 } cr_backend_api;
 

@@ -42,6 +42,14 @@ cr_tier cr_cpu_tier(void);
 /* Whether the processor has the tier. Ice Lake and Zen 4 have AVX512, but not AVX_VNNI below it. */
 bool cr_cpu_has(cr_tier tier);
 
+/* Which processor this is; where it does not say, its best tier. */
+typedef struct cr_cpu_id {
+    char vendor[13]; /* as CPUID spells it */
+    int family, model;
+    char name[96]; /* for people, with both numbers */
+} cr_cpu_id;
+void cr_cpu_identify(cr_cpu_id *out);
+
 /* The default width of a worker pool: min(affinity, cgroup quota rounded down, cores without
  * hyper-thread siblings and efficiency cores), at least 1. Reads /proc and /sys through host->os;
  * what cannot be read does not limit. */

@@ -7,6 +7,8 @@
 #include "base/text.h"
 
 #include <assert.h>
+#include <stdio.h>
+#include <string.h>
 
 static const char *const tier_names[CR_TIER_COUNT] = {
 #define TIER(id, name) [CR_TIER_##id] = name,
@@ -141,6 +143,34 @@ cr_tier cr_cpu_tier(void)
     return cr_os_permits_tiles() ? CR_TIER_AMX : CR_TIER_AVX512;
 }
 
+void cr_cpu_identify(cr_cpu_id *out)
+{
+    uint32_t brand[3][N_REGISTERS] = { { 0 } }, first[N_REGISTERS] = { 0 }, id[N_REGISTERS] = { 0 };
+    read_leaf(first, 0, 0);
+    read_leaf(id, 1, 0);
+    for (uint32_t i = 0; i < 3; i++)
+        read_leaf(brand[i], 0x80000002 + i, 0);
+    uint32_t family = id[EAX] >> 8 & 15, model = id[EAX] >> 4 & 15;
+    if (family == 15)
+        family += id[EAX] >> 20 & 255;
+    if (family == 6 || family >= 15)
+        model |= id[EAX] >> 12 & 0xf0;
+    *out = (cr_cpu_id){ .family = (int)family, .model = (int)model };
+    memcpy(out->vendor, &first[EBX], 4);
+    memcpy(out->vendor + 4, &first[EDX], 4);
+    memcpy(out->vendor + 8, &first[ECX], 4);
+    char text[sizeof brand + 1] = "";
+    memcpy(text, brand, sizeof brand);
+    size_t begin = strspn(text, " "), end = strlen(text);
+    while (end > begin && text[end - 1] == ' ')
+        end--;
+    for (size_t i = begin; i < end; i++) /* a name that needs no escapes, whatever a host says */
+        if (text[i] < ' ' || text[i] > '~' || text[i] == '"' || text[i] == '\\')
+            text[i] = '?';
+    snprintf(out->name, sizeof out->name, "%.*s family %d model %d", (int)(end - begin),
+             text + begin, out->family, out->model);
+}
+
 bool cr_cpu_has(cr_tier tier)
 {
     if (tier == CR_TIER_SCALAR)
@@ -222,6 +252,14 @@ bool cr_cpu_has(cr_tier tier)
     return tier <= cr_cpu_tier();
 }
 
+#endif
+
+#if !defined(__x86_64__) && !defined(__i386__)
+void cr_cpu_identify(cr_cpu_id *out)
+{
+    *out = (cr_cpu_id){ .family = 0 };
+    snprintf(out->name, sizeof out->name, "%s", cr_tier_name(cr_cpu_tier()));
+}
 #endif
 
 /* Adds a word to a list of them that has `size` bytes, unless there is no room. */

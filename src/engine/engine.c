@@ -6,6 +6,7 @@
 #include "base/cpu.h"
 #include "engine/fingerprint.h"
 #include "engine/source.h"
+#include "engine/tuning.h"
 
 #include <string.h>
 
@@ -78,6 +79,8 @@ static cera_status open_device(cr_engine *engine, const cera_engine_options *opt
         .n_threads = options->n_threads > 0 ? options->n_threads : cr_cpu_n_threads(&engine->host),
         .tier = options->cpu_tier,
     };
+    if (options->tuning)
+        CR_TRY(cr_tuning_read(&engine->host, options->tuning, &backend.prefetch, err));
     CR_TRY(engine->api->open(&engine->host, &backend, &engine->backend, err));
     const cr_graph *graph = &engine->model->graph;
     for (int i = 0; i < graph->n_ops; i++)
@@ -268,6 +271,17 @@ cera_status cr_engine_roofline(cr_engine *engine, cera_roofline *out, cera_error
     cera_status status = engine->api->plan_roofline(engine->plan, out, err);
     cr_scheduler_release(engine->scheduler);
     return status;
+}
+
+cera_status cr_engine_tune(cr_engine *engine, const char *path, cera_error *err)
+{
+    CR_TRY(cr_gguf_check_unchanged(engine->file, err));
+    if (!cr_scheduler_hold(engine->scheduler))
+        return cr_fail(err, CERA_E_STATE, "tune: a session of this engine is computing");
+    size_t prefetch = 0;
+    cera_status status = engine->api->plan_tune(engine->plan, &prefetch, err);
+    cr_scheduler_release(engine->scheduler);
+    return status == CERA_OK ? cr_tuning_write(&engine->host, path, prefetch, err) : status;
 }
 
 /* The weights are read once: a file that changes later fails check_unchanged for good. */

@@ -42,6 +42,7 @@ void cr_engine_get_info(const cr_engine *engine, cera_engine_info *out);
 
 void cr_engine_get_stats(const cr_engine *engine, cera_engine_stats *out);
 cera_status cr_engine_roofline(cr_engine *engine, cera_roofline *out, cera_error *err);
+cera_status cr_engine_tune(cr_engine *engine, const char *path, cera_error *err);
 
 /* What sessions of this engine work with. */
 cr_session_env cr_engine_env(cr_engine *engine);

@@ -2,9 +2,11 @@
 import csv
 import io
 import json
+import os
 import re
 import signal
 import statistics
+import tempfile
 import time
 import unittest
 
@@ -232,6 +234,21 @@ class BenchTest(unittest.TestCase):
         self.assertTrue(lines[0].rstrip(" |").endswith("of the bound"))
         self.assertRegex(lines[2], r"\d+ % of \d+\.\d GMAC/s \|$")
         self.assertNotIn("bound", bench("-p8", "-n0", "-r1", "-o", "csv").out)
+
+    def test_tune(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "tuning.json")
+            self.assertEqual(bench("--tune", path, "-t", "1").code, 0)
+            with open(path) as file:
+                tuning = json.load(file)
+            self.assertEqual(tuning["version"], 1)
+            self.assertEqual(bench("-p4", "-n0", "-r1", "--tuning", path).code, 0)
+            tuning["cpu"] = "Z80"
+            with open(path, "w") as file:
+                json.dump(tuning, file)
+            refused = bench("-p4", "-n0", "-r1", "--tuning", path)
+            self.assertNotEqual(refused.code, 0)
+            self.assertIn("measured on another processor, Z80", refused.err)
 
     def test_interrupt_keeps_what_was_measured(self):
         process = start("bench", TINY, "-q", "-p", "4", "-n", "1000", "-r", "2000", "-v", "-o",

@@ -458,6 +458,89 @@ static void generate_options_at_their_edges(void **state)
     cera_session_free(s);
 }
 
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* What was measured is read again, and changes no result; nothing else is taken for it. */
+static void tuning(void **state)
+{
+    (void)state;
+    static const char path[] = "test_api_tuning.json";
+    cera_error err;
+    assert_int_equal(cera_engine_tune(engine, path, &err), CERA_OK);
+    char text[256] = "";
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_true(fread(text, 1, sizeof text - 1, f) > 0);
+    fclose(f);
+    assert_memory_equal(text, "{\"version\": 1, \"cpu\": \"", 23);
+    char *number = strstr(text, ", \"prefetch\": ");
+    assert_non_null(number);
+    assert_true(strtol(number + 14, NULL, 10) >= 2048);
+    *number = 0;
+
+    cera_engine_options options;
+    cera_engine_options_init(&options);
+    options.tuning = path;
+    cera_session *plain = tiny_new(engine, 0);
+    tiny_append(plain, tiny_prompt);
+    static const char *const good[] = { "1", "64", "4097", "1048576" };
+    for (size_t i = 0; i < CR_COUNT(good); i++) {
+        char file[512];
+        snprintf(file, sizeof file, "%s, \"prefetch\": %s}", text, good[i]);
+        write_text(path, file);
+        cera_engine *tuned = tiny_open(&options);
+        cera_session *session = tiny_new(tuned, 0);
+        tiny_append(session, tiny_prompt);
+        tiny_assert_equal(plain, session);
+        cera_session_free(session);
+        cera_engine_close(tuned);
+    }
+    cera_session_free(plain);
+
+    const struct {
+        const char *before, *after; /* before: the version and this processor, or NULL */
+        cera_status status;
+        const char *subject;
+    } bad[] = {
+        { NULL, "", CERA_E_FORMAT, "test_api_tuning.json" },
+        { NULL, "{\"version\": 1,", CERA_E_FORMAT, "test_api_tuning.json" },
+        { NULL, "[1]", CERA_E_FORMAT, "version 1" },
+        { NULL, "{\"version\": 2}", CERA_E_FORMAT, "version 1" },
+        { NULL, "{\"version\": 1, \"cpu\": \"Z80\", \"prefetch\": 64}", CERA_E_STATE, "Z80" },
+        { NULL, "{\"version\": 1, \"prefetch\": 64}", CERA_E_STATE, "another processor" },
+        { text, "}", CERA_E_FORMAT, "prefetch" },
+        { text, ", \"prefetch\": 0}", CERA_E_FORMAT, "prefetch" },
+        { text, ", \"prefetch\": -64}", CERA_E_FORMAT, "prefetch" },
+        { text, ", \"prefetch\": \"64\"}", CERA_E_FORMAT, "prefetch" },
+        { text, ", \"prefetch\": 1048577}", CERA_E_FORMAT, "prefetch" },
+    };
+    for (size_t i = 0; i < CR_COUNT(bad); i++) {
+        char file[512];
+        snprintf(file, sizeof file, "%s%s", bad[i].before ? bad[i].before : "", bad[i].after);
+        write_text(path, file);
+        cera_source source = tiny_source();
+        cera_engine *e = NULL;
+        assert_int_equal(cera_engine_open_source(&source, &options, &e, &err), bad[i].status);
+        assert_error(&err, bad[i].status, bad[i].subject);
+        assert_null(e);
+    }
+    remove(path);
+    cera_source source = tiny_source();
+    cera_engine *e = NULL;
+    assert_int_equal(cera_engine_open_source(&source, &options, &e, &err), CERA_E_IO);
+    assert_error(&err, CERA_E_IO, path);
+
+    assert_int_equal(cera_engine_tune(NULL, path, &err), CERA_E_ARG);
+    assert_int_equal(cera_engine_tune(engine, NULL, &err), CERA_E_ARG);
+    assert_int_equal(cera_engine_tune(engine, "no/such/folder", &err), CERA_E_IO);
+}
+
 /* The counts are those of the file: every matrix of the model is Q8_0, vectors and taps are not.
  * Layer 7, the last, is a convolution. */
 static void roofline(void **state)
@@ -632,6 +715,7 @@ int main(void)
         cmocka_unit_test(generate_options_out_of_range),
         cmocka_unit_test(generate_options_at_their_edges),
         cmocka_unit_test(roofline),
+        cmocka_unit_test(tuning),
         cmocka_unit_test(embed_out_of_range),
         cmocka_unit_test(nothing_is_accepted_as_nothing),
         cmocka_unit_test(defaults),

@@ -56,6 +56,7 @@ cr_act cr_input_row(const cr_input *input, int i)
     }
     uint8_t *at = input->acts + row * input->act_bytes + part * input->part_bytes;
     cr_act act = cr_act_at(at, input->width);
+    act.prefetch = input->prefetch;
     if (input->packed) {
         act.packed = input->packed + (size_t)i / CR_LANES * (input->width / CR_ACT_BLOCK);
         act.lane = (size_t)i % CR_LANES;
@@ -133,6 +134,7 @@ cr_input cr_plan_input(cr_plan *plan, int worker, const cr_op *op, const cr_norm
         .source_stride = plan->graph->row_floats,
         .rows = rows,
         .width = plan->graph->values[op->in].width,
+        .prefetch = plan->backend->prefetch,
         .n_parts = 1,
     };
     prepare(plan, worker, &input, op->in, norm, n, is_quantized(op));
@@ -153,6 +155,7 @@ cr_input cr_plan_input_parts(cr_plan *plan, int worker, const cr_op *op)
         .source = cr_plan_value(plan, op->in, 0),
         .source_stride = plan->graph->row_floats,
         .width = width,
+        .prefetch = plan->backend->prefetch,
         .n_parts = (size_t)experts->n_used,
         .part_floats = cr_graph_padded(width),
         .part_bytes = cr_act_bytes(width),
@@ -476,6 +479,13 @@ static cera_status plan_roofline(cr_plan *plan, cera_roofline *out, cera_error *
     return CERA_OK;
 }
 
+static cera_status plan_tune(cr_plan *plan, size_t *out, cera_error *err)
+{
+    CR_TRY(check_process(plan, err));
+    *out = cr_plan_tune(plan);
+    return CERA_OK;
+}
+
 /* ---- the device -------------------------------------------------------------------------- */
 
 static void cpu_close(cr_backend *backend)
@@ -505,6 +515,12 @@ static cera_status cpu_open(cr_host *host, const cr_backend_options *options, cr
         return cr_fail_nomem(err, sizeof *backend, "the backend");
     backend->host = host;
     backend->tier = tier;
+    backend->prefetch = options->prefetch;
+    if (backend->prefetch == 0) {
+        cr_cpu_id cpu;
+        cr_cpu_identify(&cpu);
+        backend->prefetch = cr_prefetch_of(&cpu);
+    }
     cr_kernels_get(tier, &backend->kernels);
 #ifdef CERA_WITH_BLAS
     cr_blas_kernels(&backend->kernels);
@@ -576,5 +592,6 @@ const cr_backend_api cr_backend_cpu = {
     .plan_new = plan_new,
     .plan_run = plan_run,
     .plan_roofline = plan_roofline,
+    .plan_tune = plan_tune,
     .plan_free = plan_free,
 };

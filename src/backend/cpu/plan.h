@@ -27,6 +27,7 @@ struct cr_backend {
     cr_host *host;
     cr_pool *pool;
     cr_tier tier;
+    size_t prefetch; /* of cr_act */
     cr_kernels kernels;
 };
 
@@ -107,6 +108,7 @@ typedef struct cr_input {
     const int32_t *rows; /* as given */
     size_t width;
     cr_packed *packed; /* [n / 16][width / 32], or NULL */
+    size_t prefetch;   /* of cr_act */
     size_t n_parts;    /* a row of the value is so many inputs; 1 for most */
     size_t part_floats, part_bytes;
 } cr_input;
@@ -200,6 +202,12 @@ cr_op_run cr_op_embed, cr_op_norm_qkv, cr_op_attend, cr_op_conv_in, cr_op_ssm_in
 
 /* What bounds the plan's speed: see cera_engine_roofline. */
 void cr_plan_roofline(cr_plan *plan, cera_roofline *out);
+/* The best cr_act.prefetch for the plan's weights (tune.c), and what is known without measuring
+ * (prefetch.def). */
+size_t cr_plan_tune(cr_plan *plan);
+size_t cr_prefetch_of(const cr_cpu_id *cpu);
+/* Rows of a projection that one row of the batch meets: of experts, only those that it uses. */
+size_t cr_plan_rows_met(const cr_op *op, const cr_proj *proj);
 
 /* Bytes that the MoE ops want of a worker's scratch behind their tiles. */
 size_t cr_plan_moe_bytes(const cr_routing *routing, int max_rows);

@@ -13,8 +13,7 @@ enum {
     MULTIPLY_ROUNDS = 100000, /* of a pass */
 };
 
-/* Rows of a projection that one row of the batch meets: of experts, only those that it uses. */
-static size_t rows_met(const cr_op *op, const cr_proj *proj)
+size_t cr_plan_rows_met(const cr_op *op, const cr_proj *proj)
 {
     const cr_routing *experts = cr_op_experts(op);
     size_t n_rows = proj->weight->n_rows;
@@ -37,8 +36,8 @@ static void read_weights(void *ctx, int worker)
         for (int k = 0; k < n; k++) {
             const cr_weight *w = projs[k]->weight;
             size_t begin, end;
-            cr_pool_share(m->plan->backend->pool, worker, rows_met(&graph->ops[i], projs[k]), 16,
-                          &begin, &end);
+            cr_pool_share(m->plan->backend->pool, worker,
+                          cr_plan_rows_met(&graph->ops[i], projs[k]), 16, &begin, &end);
             sum += m->plan->kernels->read_all(w->data + begin * w->row_bytes,
                                               (end - begin) * w->row_bytes);
         }
@@ -81,7 +80,7 @@ void cr_plan_roofline(cr_plan *plan, cera_roofline *out)
         const cr_proj *projs[CR_MAX_PROJS];
         int n = cr_op_projs(&graph->ops[i], projs);
         for (int k = 0; k < n; k++) {
-            uint64_t n_rows = rows_met(&graph->ops[i], projs[k]);
+            uint64_t n_rows = cr_plan_rows_met(&graph->ops[i], projs[k]);
             uint64_t macs = n_rows * projs[k]->weight->n_cols;
             out->token_bytes += n_rows * projs[k]->weight->row_bytes;
             out->token_macs += macs;
