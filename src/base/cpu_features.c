@@ -252,9 +252,7 @@ bool cr_cpu_has(cr_tier tier)
     return tier <= cr_cpu_tier();
 }
 
-#endif
 
-#if !defined(__x86_64__) && !defined(__i386__)
 void cr_cpu_identify(cr_cpu_id *out)
 {
     *out = (cr_cpu_id){ .family = 0 };
