@@ -252,7 +252,6 @@ bool cr_cpu_has(cr_tier tier)
     return tier <= cr_cpu_tier();
 }
 
-
 void cr_cpu_identify(cr_cpu_id *out)
 {
     *out = (cr_cpu_id){ .family = 0 };
