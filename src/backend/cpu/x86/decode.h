@@ -6,6 +6,8 @@
 #ifndef CR_DECODE_H
 #define CR_DECODE_H
 
+#include "backend/cpu/x86/grid_unpack.h"
+
 enum { PART = 32, PART_VECS = PART / LANES };
 
 /* A type: its blocks, what is done once for each, and then for each 32 weights of it. */
@@ -33,10 +35,10 @@ CR_INLINE void part_iq2(vec w[PART_VECS], const unpacked *u, size_t part, const 
 CR_INLINE void part_iq3(vec w[PART_VECS], const unpacked *u, size_t part, const uint16_t *grid,
                         const float levels[8])
 {
+    const vec table = table_8(levels, u->step[part]);
     CR_UNROLL
     for (size_t v = 0; v < PART_VECS; v++) {
-        const vec size = look_up_8(table_8(levels, u->step[2 * part + v * LANES / 16]), grid,
-                                   u->index + 8 * part + v * LANES / 4);
+        const vec size = look_up_8(table, grid, u->index + 8 * part + v * LANES / 4);
         w[v] = negate(size, u->signs[part], v * LANES);
     }
 }
@@ -46,10 +48,9 @@ CR_INLINE void part_iq3(vec w[PART_VECS], const unpacked *u, size_t part, const 
 CR_INLINE void part_iq1(vec w[PART_VECS], const unpacked *u, size_t part)
 {
     CR_UNROLL
-    for (size_t v = 0; v < PART_VECS; v++) {
+    for (size_t v = 0; v < PART_VECS; v++)
         w[v] = look_up_iq1(u->step[2 * part + v * LANES / 16], u->index + 4 * part + v * LANES / 8,
                            u->signs[part], v * LANES);
-    }
 }
 
 /* ---- TQ: 0, 1 or 2, less one ---- */
@@ -101,7 +102,8 @@ PART_OF(tq1_0, part_ternary(w, u->digit + PART * part, 0, block + 52))
 PART_OF(tq2_0, part_ternary(w, block + part / 4 * 32, (int)(part % 4 * 2), block + 64))
 PART_OF(mxfp4, mxfp4_weights(w, block + 1, mxfp4_scale(block[0])))
 
-/* X(type, weights of a block, its bytes, unpack) */
+/* X(type, weights of a block, its bytes, unpack): the fields of a decoder whose part is
+ * part_<type>. */
 #define DECODERS(X)                                                                                \
     X(iq2_xxs, 256, 66, unpack_iq2_xxs)                                                            \
     X(iq2_xs, 256, 74, unpack_iq2_xs)                                                              \
@@ -113,5 +115,29 @@ PART_OF(mxfp4, mxfp4_weights(w, block + 1, mxfp4_scale(block[0])))
     X(tq1_0, 256, 54, unpack_tq1_0)                                                                \
     X(tq2_0, 256, 66, unpack_nothing)                                                              \
     X(mxfp4, 32, 17, unpack_nothing)
+
+/* Whole blocks become n floats, as in cr_type_info.dequantize. */
+CR_INLINE void decode_blocks(const void *blocks, float *to, size_t n, decoder type)
+{
+    const uint8_t *block = blocks;
+    unpacked u;
+    for (size_t i = 0; i < n; i += type.weights, block += type.bytes) {
+        type.unpack(&u, block);
+        for (size_t part = 0; part < type.weights / PART; part++) {
+            vec w[PART_VECS];
+            type.part(w, &u, block, part);
+            CR_UNROLL
+            for (size_t v = 0; v < PART_VECS; v++)
+                vec_store(to + i + PART * part + v * LANES, w[v]);
+        }
+    }
+}
+
+#define DECODE(type, weights, bytes, unpack)                                                       \
+    CR_INLINE void decode_##type(const void *blocks, float *to, size_t n)                          \
+    {                                                                                              \
+        decode_blocks(blocks, to, n, (decoder){ weights, bytes, unpack, part_##type });            \
+    }
+DECODERS(DECODE)
 
 #endif

@@ -2,8 +2,9 @@
 #ifndef CR_DECODE16_H
 #define CR_DECODE16_H
 
-#include "backend/cpu/x86/grid_unpack.h"
 #include "backend/cpu/x86/lanes16.h"
+
+#include "tensor/codebook.h"
 
 /* Numbers of two bits, and of three, by which tables of four and of eight are looked up. Bits above
  * them do not count; a table of eight is there twice, as what is looked up has four bits. */
@@ -20,20 +21,22 @@ CR_INLINE vec table_8(const float levels[8], float step)
 /* The weights of two entries. */
 CR_INLINE vec look_up_4(vec table, const uint16_t *grid, const uint16_t *index)
 {
-    const __m512i entries =
-        _mm512_set1_epi32((int)(grid[index[0]] | (uint32_t)grid[index[1]] << 16));
-    const __m512i shift =
-        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i entries = _mm512_mask_set1_epi16(_mm512_set1_epi16((short)grid[index[0]]),
+                                                   0xffff0000, (short)grid[index[1]]);
+    const __m512i shift = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 0, 2, 4, 6, 8, 10, 12, 14);
     return _mm512_permutevar_ps(table, _mm512_srlv_epi32(entries, shift));
 }
 
+/* The weights of four entries. Half a vector at a time is less to load, which bounds it. */
 CR_INLINE vec look_up_8(vec table, const uint16_t *grid, const uint16_t *index)
 {
-    const __m512i entries =
-        _mm512_mask_set1_epi32(_mm512_set1_epi32(grid[index[0]] | grid[index[1]] << 12), 0xff00,
-                               grid[index[2]] | grid[index[3]] << 12);
-    const __m512i shift = _mm512_setr_epi32(0, 3, 6, 9, 12, 15, 18, 21, 0, 3, 6, 9, 12, 15, 18, 21);
-    return _mm512_permutexvar_ps(_mm512_srlv_epi32(entries, shift), table);
+    const __m256i a = _mm256_mask_set1_epi16(_mm256_set1_epi16((short)grid[index[0]]), 0xff00,
+                                             (short)grid[index[1]]);
+    const __m256i b = _mm256_mask_set1_epi16(_mm256_set1_epi16((short)grid[index[2]]), 0xff00,
+                                             (short)grid[index[3]]);
+    const __m512i e = _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
+    const __m512i shift = _mm512_setr_epi32(0, 3, 6, 9, 0, 3, 6, 9, 0, 3, 6, 9, 0, 3, 6, 9);
+    return _mm512_permutexvar_ps(_mm512_srlv_epi32(e, shift), table);
 }
 
 /* Weights of the IQ1 grid, an eighth above their levels or below them. */

@@ -2,8 +2,8 @@
 #ifndef CR_DECODE8_H
 #define CR_DECODE8_H
 
-#include "backend/cpu/x86/grid_unpack.h"
 #include "backend/cpu/x86/lanes8.h"
+#include "tensor/codebook.h"
 
 /* Numbers of two bits, and of three, by which tables of four and of eight are looked up. Bits above
  * them do not count. */
@@ -25,6 +25,7 @@ CR_INLINE vec look_up_4(vec table, const uint16_t *grid, const uint16_t *index)
     return _mm256_permutevar_ps(table, _mm256_srlv_epi32(entry, shift));
 }
 
+/* The weights of two entries. */
 CR_INLINE vec look_up_8(vec table, const uint16_t *grid, const uint16_t *index)
 {
     const __m256i entries = _mm256_blend_epi32(_mm256_set1_epi16((short)grid[index[0]]),

@@ -15,7 +15,7 @@
 typedef struct unpacked {
     uint16_t index[64]; /* of eight weights each, of four in IQ3 */
     uint32_t signs[8];  /* bit i of signs[k]: weight 32 k + i is negative, in IQ1 moved down */
-    float step[16];     /* of 16 weights each */
+    float step[16];     /* of 16 weights each, of 32 in IQ3 */
     uint8_t digit[256]; /* of TQ1_0 */
 } unpacked;
 
@@ -43,8 +43,7 @@ CR_INLINE void store_32(void *p, __m256i v)
 /* Sixteen bytes, and what stands above them. */
 CR_INLINE void put_indices(uint16_t *to, const uint8_t *low, __m256i high)
 {
-    const __m256i words = _mm256_cvtepu8_epi16(load_16(low));
-    store_32(to, _mm256_or_si256(words, high));
+    store_32(to, _mm256_or_si256(_mm256_cvtepu8_epi16(load_16(low)), high));
 }
 
 /* Bytes that `take` numbers, a word each, times `factor`: the bits of `mask`. */
@@ -96,7 +95,7 @@ CR_INLINE __m256 eight_steps(__m256i scales, float d, float unit)
     return _mm256_mul_ps(_mm256_mul_ps(_mm256_set1_ps(d), sum), _mm256_set1_ps(unit));
 }
 
-/* Steps of 32 weights. */
+/* Steps of 32 weights, twice each. */
 CR_INLINE void put_8_steps(unpacked *u, __m256i scales, float d, float unit)
 {
     const __m256 steps = eight_steps(scales, d, unit);
@@ -161,7 +160,8 @@ CR_INLINE void unpack_iq3_xxs(unpacked *u, const uint8_t *block)
         put_indices(u->index + i, block + 2 + i, _mm256_setzero_si256());
     const __m256i words = load_32(block + 66);
     put_even_signs(u, sevens(words));
-    put_8_steps(u, _mm256_srli_epi32(words, 28), half_bits(cr_load_u16(block)), 0.5f);
+    _mm256_storeu_ps(
+        u->step, eight_steps(_mm256_srli_epi32(words, 28), half_bits(cr_load_u16(block)), 0.5f));
 }
 
 CR_INLINE void unpack_iq3_s(unpacked *u, const uint8_t *block)
@@ -169,13 +169,13 @@ CR_INLINE void unpack_iq3_s(unpacked *u, const uint8_t *block)
     const __m256i high = load_8_twice(block + 66);
     const __m256i factor = _mm256_broadcastsi128_si256(
         _mm_setr_epi16(0x100, 0x80, 0x40, 0x20, 0x10, 0x08, 0x04, 0x02));
-    for (char i = 0; i < 4; i++) {
-        const char a = (char)(2 * i), b = (char)(2 * i + 1);
-        put_indices(u->index + 16 * i, block + 2 + 16 * i,
-                    high_bits(high, take_fours(a, a, b, b), factor, 0x100));
-    }
+    put_indices(u->index, block + 2, high_bits(high, take_fours(0, 0, 1, 1), factor, 0x100));
+    put_indices(u->index + 16, block + 18, high_bits(high, take_fours(2, 2, 3, 3), factor, 0x100));
+    put_indices(u->index + 32, block + 34, high_bits(high, take_fours(4, 4, 5, 5), factor, 0x100));
+    put_indices(u->index + 48, block + 50, high_bits(high, take_fours(6, 6, 7, 7), factor, 0x100));
     store_32(u->signs, load_32(block + 74));
-    put_8_steps(u, eight_nibbles(cr_load_u32(block + 106)), half_bits(cr_load_u16(block)), 2);
+    _mm256_storeu_ps(u->step, eight_steps(eight_nibbles(cr_load_u32(block + 106)),
+                                          half_bits(cr_load_u16(block)), 2));
 }
 
 /* Sixteen of the IQ1_S indices: four words hold their high bits. */

