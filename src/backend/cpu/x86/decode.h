@@ -17,16 +17,23 @@ typedef struct decoder {
     void (*part)(vec w[PART_VECS], const unpacked *u, const uint8_t *block, size_t part);
 } decoder;
 
+/* The step of vector v, of n_steps that a block has. */
+CR_INLINE float step_at(const unpacked *u, size_t part, size_t v, size_t n_steps)
+{
+    return u->step[part * (n_steps / 8) + v * LANES * n_steps / 256];
+}
+
 /* ---- IQ2: eight weights an entry ---- */
 
-CR_INLINE void part_iq2(vec w[PART_VECS], const unpacked *u, size_t part, const uint16_t *grid)
+CR_INLINE void part_iq2(vec w[PART_VECS], const unpacked *u, size_t part, size_t n_steps,
+                        const uint16_t *grid)
 {
     static const float levels[4] = { 8, 25, 43, 0 };
     CR_UNROLL
     for (size_t v = 0; v < PART_VECS; v++) {
-        const vec size = look_up_4(table_4(levels, u->step[2 * part + v * LANES / 16]), grid,
+        const vec size = look_up_4(table_4(levels, step_at(u, part, v, n_steps)), grid,
                                    u->index + 4 * part + v * LANES / 8);
-        w[v] = negate(size, u->signs[part], v * LANES);
+        w[v] = negate(size, u->signs + part, v * LANES);
     }
 }
 
@@ -39,18 +46,18 @@ CR_INLINE void part_iq3(vec w[PART_VECS], const unpacked *u, size_t part, const 
     CR_UNROLL
     for (size_t v = 0; v < PART_VECS; v++) {
         const vec size = look_up_8(table, grid, u->index + 8 * part + v * LANES / 4);
-        w[v] = negate(size, u->signs[part], v * LANES);
+        w[v] = negate(size, u->signs + part, v * LANES);
     }
 }
 
 /* ---- IQ1: eight weights an entry, all moved by an eighth ---- */
 
-CR_INLINE void part_iq1(vec w[PART_VECS], const unpacked *u, size_t part)
+CR_INLINE void part_iq1(vec w[PART_VECS], const unpacked *u, size_t part, size_t n_steps)
 {
     CR_UNROLL
     for (size_t v = 0; v < PART_VECS; v++)
-        w[v] = look_up_iq1(u->step[2 * part + v * LANES / 16], u->index + 4 * part + v * LANES / 8,
-                           u->signs[part], v * LANES);
+        w[v] = look_up_iq1(step_at(u, part, v, n_steps), u->index + 4 * part + v * LANES / 8,
+                           u->signs + part, v * LANES);
 }
 
 /* ---- TQ: 0, 1 or 2, less one ---- */
@@ -91,13 +98,13 @@ CR_INLINE void unpack_nothing(unpacked *u, const uint8_t *block)
     }
 static const float iq3_xxs_levels[8] = { 4, 12, 20, 28, 36, 44, 52, 62 };
 static const float iq3_s_levels[8] = { 1, 3, 5, 7, 9, 11, 13, 15 };
-PART_OF(iq2_xxs, part_iq2(w, u, part, cr_grid_iq2_xxs))
-PART_OF(iq2_xs, part_iq2(w, u, part, cr_grid_iq2_xs))
-PART_OF(iq2_s, part_iq2(w, u, part, cr_grid_iq2_s))
+PART_OF(iq2_xxs, part_iq2(w, u, part, 8, cr_grid_iq2_xxs))
+PART_OF(iq2_xs, part_iq2(w, u, part, 16, cr_grid_iq2_xs))
+PART_OF(iq2_s, part_iq2(w, u, part, 16, cr_grid_iq2_s))
 PART_OF(iq3_xxs, part_iq3(w, u, part, cr_grid_iq3_xxs, iq3_xxs_levels))
 PART_OF(iq3_s, part_iq3(w, u, part, cr_grid_iq3_s, iq3_s_levels))
-PART_OF(iq1_s, part_iq1(w, u, part))
-PART_OF(iq1_m, part_iq1(w, u, part))
+PART_OF(iq1_s, part_iq1(w, u, part, 8))
+PART_OF(iq1_m, part_iq1(w, u, part, 16))
 PART_OF(tq1_0, part_ternary(w, u->digit + PART * part, 0, block + 52))
 PART_OF(tq2_0, part_ternary(w, block + part / 4 * 32, (int)(part % 4 * 2), block + 64))
 PART_OF(mxfp4, mxfp4_weights(w, block + 1, mxfp4_scale(block[0])))

@@ -3,7 +3,6 @@
 #define CR_DECODE16_H
 
 #include "backend/cpu/x86/lanes16.h"
-
 #include "tensor/codebook.h"
 
 /* Numbers of two bits, and of three, by which tables of four and of eight are looked up. Bits above
@@ -39,20 +38,26 @@ CR_INLINE vec look_up_8(vec table, const uint16_t *grid, const uint16_t *index)
     return _mm512_permutexvar_ps(_mm512_srlv_epi32(e, shift), table);
 }
 
+/* A load for each mask: shifts of masks are slow. */
+CR_INLINE __mmask16 sixteen_bits(const uint32_t *bits, size_t first)
+{
+    return cr_load_u16((const uint8_t *)bits + first / 8);
+}
+
 /* Weights of the IQ1 grid, an eighth above their levels or below them. */
-CR_INLINE vec look_up_iq1(float step, const uint16_t *index, uint32_t minus, size_t first)
+CR_INLINE vec look_up_iq1(float step, const uint16_t *index, const uint32_t *minus, size_t first)
 {
     static const float levels[4] = { -0.875f, 0.125f, 1.125f, 2.125f };
     const vec above = look_up_4(_mm512_broadcast_f32x4(_mm_loadu_ps(levels)), cr_grid_iq1, index);
     const vec level =
-        _mm512_mask_sub_ps(above, (__mmask16)(minus >> first), above, _mm512_set1_ps(0.25f));
+        _mm512_mask_sub_ps(above, sixteen_bits(minus, first), above, _mm512_set1_ps(0.25f));
     return vec_mul(vec_all(&step), level);
 }
 
 /* Minus the weights whose bits, from bit `first` on, are set. */
-CR_INLINE vec negate(vec w, uint32_t signs, size_t first)
+CR_INLINE vec negate(vec w, const uint32_t *signs, size_t first)
 {
-    return _mm512_mask_xor_ps(w, (__mmask16)(signs >> first), w, _mm512_set1_ps(-0.0f));
+    return _mm512_mask_xor_ps(w, sixteen_bits(signs, first), w, _mm512_set1_ps(-0.0f));
 }
 
 /* Two bits of each byte, from bit `shift` on. */

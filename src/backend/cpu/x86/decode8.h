@@ -35,18 +35,18 @@ CR_INLINE vec look_up_8(vec table, const uint16_t *grid, const uint16_t *index)
 }
 
 /* Weights of the IQ1 grid, an eighth above their levels or below them. */
-CR_INLINE vec look_up_iq1(float step, const uint16_t *index, uint32_t minus, size_t first)
+CR_INLINE vec look_up_iq1(float step, const uint16_t *index, const uint32_t *minus, size_t first)
 {
     static const float levels[2][4] = { { -0.875f, 0.125f, 1.125f }, { -1.125f, -0.125f, 0.875f } };
-    return look_up_4(table_4(levels[minus >> first & 1], step), cr_grid_iq1, index);
+    return look_up_4(table_4(levels[*minus >> first & 1], step), cr_grid_iq1, index);
 }
 
 /* Minus the weights whose bits, from bit `first` on, are set. */
-CR_INLINE vec negate(vec w, uint32_t signs, size_t first)
+CR_INLINE vec negate(vec w, const uint32_t *signs, size_t first)
 {
     const __m256i shift = _mm256_sub_epi32(_mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24),
                                            _mm256_set1_epi32((int)first));
-    const __m256i top = _mm256_sllv_epi32(_mm256_set1_epi32((int)signs), shift);
+    const __m256i top = _mm256_sllv_epi32(_mm256_set1_epi32((int)*signs), shift);
     return _mm256_xor_ps(w, _mm256_and_ps(_mm256_castsi256_ps(top), _mm256_set1_ps(-0.0f)));
 }
 

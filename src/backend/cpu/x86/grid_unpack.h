@@ -1,6 +1,6 @@
 /* Blocks of the IQ types, taken apart: what their layouts have in bits here and there becomes a
- * number for each entry of the grid, a sign for each weight and a step for each 16, for the code of
- * both AVX levels. src/tensor/iq*.c draw the layouts.
+ * number for each entry of the grid, a sign for each weight and a step for 16 or 32 of them, for the
+ * code of both AVX levels. src/tensor/iq*.c draw the layouts.
  *
  * d (1/2 + scale) unit is exact in floats, whatever the order: 11 bits and 5. */
 #ifndef CR_GRID_UNPACK_H
@@ -15,7 +15,7 @@
 typedef struct unpacked {
     uint16_t index[64]; /* of eight weights each, of four in IQ3 */
     uint32_t signs[8];  /* bit i of signs[k]: weight 32 k + i is negative, in IQ1 moved down */
-    float step[16];     /* of 16 weights each, of 32 in IQ3 */
+    float step[16];     /* of 32 weights each, or of 16 */
     uint8_t digit[256]; /* of TQ1_0 */
 } unpacked;
 
@@ -89,19 +89,11 @@ CR_INLINE float half_bits(int bits)
 }
 
 /* d (1/2 + scale) unit */
-CR_INLINE __m256 eight_steps(__m256i scales, float d, float unit)
+CR_INLINE void put_8_steps(float to[8], __m256i scales, float d, float unit)
 {
     const __m256 sum = _mm256_add_ps(_mm256_set1_ps(0.5f), _mm256_cvtepi32_ps(scales));
-    return _mm256_mul_ps(_mm256_mul_ps(_mm256_set1_ps(d), sum), _mm256_set1_ps(unit));
-}
-
-/* Steps of 32 weights, twice each. */
-CR_INLINE void put_8_steps(unpacked *u, __m256i scales, float d, float unit)
-{
-    const __m256 steps = eight_steps(scales, d, unit);
-    const __m256 a = _mm256_unpacklo_ps(steps, steps), b = _mm256_unpackhi_ps(steps, steps);
-    _mm256_storeu_ps(u->step, _mm256_permute2f128_ps(a, b, 0x20));
-    _mm256_storeu_ps(u->step + 8, _mm256_permute2f128_ps(a, b, 0x31));
+    _mm256_storeu_ps(to,
+                     _mm256_mul_ps(_mm256_mul_ps(_mm256_set1_ps(d), sum), _mm256_set1_ps(unit)));
 }
 
 CR_INLINE __m256i eight_nibbles(uint32_t bits)
@@ -111,12 +103,10 @@ CR_INLINE __m256i eight_nibbles(uint32_t bits)
                             _mm256_set1_epi32(15));
 }
 
-/* Steps of 16 weights, from eight bytes. */
-CR_INLINE void put_16_steps(unpacked *u, const uint8_t *scales, float d, float unit)
+CR_INLINE void put_16_steps(float to[16], const uint8_t *scales, float d, float unit)
 {
-    for (size_t i = 0; i < 2; i++)
-        _mm256_storeu_ps(u->step + 8 * i,
-                         eight_steps(eight_nibbles(cr_load_u32(scales + 4 * i)), d, unit));
+    put_8_steps(to, eight_nibbles(cr_load_u32(scales)), d, unit);
+    put_8_steps(to + 8, eight_nibbles(cr_load_u32(scales + 4)), d, unit);
 }
 
 CR_INLINE void unpack_iq2_xxs(unpacked *u, const uint8_t *block)
@@ -130,7 +120,7 @@ CR_INLINE void unpack_iq2_xxs(unpacked *u, const uint8_t *block)
     store_32(u->index, _mm256_cvtepu8_epi16(_mm256_castsi256_si128(bytes)));
     store_32(u->index + 16, _mm256_cvtepu8_epi16(_mm256_extracti128_si256(bytes, 1)));
     put_even_signs(u, sevens(words));
-    put_8_steps(u, _mm256_srli_epi32(words, 28), half_bits(cr_load_u16(block)), 0.25f);
+    put_8_steps(u->step, _mm256_srli_epi32(words, 28), half_bits(cr_load_u16(block)), 0.25f);
 }
 
 CR_INLINE void unpack_iq2_xs(unpacked *u, const uint8_t *block)
@@ -141,7 +131,7 @@ CR_INLINE void unpack_iq2_xs(unpacked *u, const uint8_t *block)
     store_32(u->index + 16, _mm256_and_si256(b, mask));
     const __m256i seven = _mm256_packus_epi16(_mm256_srli_epi16(a, 9), _mm256_srli_epi16(b, 9));
     put_even_signs(u, _mm256_permute4x64_epi64(seven, 0xd8));
-    put_16_steps(u, block + 66, half_bits(cr_load_u16(block)), 0.25f);
+    put_16_steps(u->step, block + 66, half_bits(cr_load_u16(block)), 0.25f);
 }
 
 CR_INLINE void unpack_iq2_s(unpacked *u, const uint8_t *block)
@@ -151,7 +141,7 @@ CR_INLINE void unpack_iq2_s(unpacked *u, const uint8_t *block)
     put_indices(u->index, block + 2, high_bits(high, take_fours(0, 1, 2, 3), factor, 0x300));
     put_indices(u->index + 16, block + 18, high_bits(high, take_fours(4, 5, 6, 7), factor, 0x300));
     store_32(u->signs, load_32(block + 34));
-    put_16_steps(u, block + 74, half_bits(cr_load_u16(block)), 0.25f);
+    put_16_steps(u->step, block + 74, half_bits(cr_load_u16(block)), 0.25f);
 }
 
 CR_INLINE void unpack_iq3_xxs(unpacked *u, const uint8_t *block)
@@ -160,8 +150,7 @@ CR_INLINE void unpack_iq3_xxs(unpacked *u, const uint8_t *block)
         put_indices(u->index + i, block + 2 + i, _mm256_setzero_si256());
     const __m256i words = load_32(block + 66);
     put_even_signs(u, sevens(words));
-    _mm256_storeu_ps(
-        u->step, eight_steps(_mm256_srli_epi32(words, 28), half_bits(cr_load_u16(block)), 0.5f));
+    put_8_steps(u->step, _mm256_srli_epi32(words, 28), half_bits(cr_load_u16(block)), 0.5f);
 }
 
 CR_INLINE void unpack_iq3_s(unpacked *u, const uint8_t *block)
@@ -174,8 +163,7 @@ CR_INLINE void unpack_iq3_s(unpacked *u, const uint8_t *block)
     put_indices(u->index + 32, block + 34, high_bits(high, take_fours(4, 4, 5, 5), factor, 0x100));
     put_indices(u->index + 48, block + 50, high_bits(high, take_fours(6, 6, 7, 7), factor, 0x100));
     store_32(u->signs, load_32(block + 74));
-    _mm256_storeu_ps(u->step, eight_steps(eight_nibbles(cr_load_u32(block + 106)),
-                                          half_bits(cr_load_u16(block)), 2));
+    put_8_steps(u->step, eight_nibbles(cr_load_u32(block + 106)), half_bits(cr_load_u16(block)), 2);
 }
 
 /* Sixteen of the IQ1_S indices: four words hold their high bits. */
@@ -196,7 +184,7 @@ CR_INLINE void unpack_iq1_s(unpacked *u, const uint8_t *block)
     const __m256i words = _mm256_cvtepu16_epi32(load_16(block + 34));
     const __m256i scales = _mm256_and_si256(_mm256_srli_epi32(words, 12), _mm256_set1_epi32(7));
     store_32(u->signs, _mm256_srai_epi32(_mm256_slli_epi32(words, 16), 31));
-    put_8_steps(u, scales, half_bits(cr_load_u16(block)), 2);
+    put_8_steps(u->step, scales, half_bits(cr_load_u16(block)), 2);
 }
 
 CR_INLINE void unpack_iq1_m(unpacked *u, const uint8_t *block)
@@ -214,7 +202,7 @@ CR_INLINE void unpack_iq1_m(unpacked *u, const uint8_t *block)
         const __m256i two = _mm256_set1_epi32((int)cr_load_u32(words + 4 * i));
         const __m256i scales =
             _mm256_and_si256(_mm256_srlv_epi32(two, shift), _mm256_set1_epi32(7));
-        _mm256_storeu_ps(u->step + 8 * i, eight_steps(scales, d, 2));
+        put_8_steps(u->step + 8 * i, scales, d, 2);
     }
     /* The minuses are bits 3 and 7 of the high bytes: now the top bits of bytes. */
     const __m128i odd = load_16(block + 32), even = _mm_slli_epi16(odd, 4);
