@@ -60,11 +60,15 @@ CR_INLINE vec negate(vec w, const uint32_t *signs, size_t first)
     return _mm512_mask_xor_ps(w, sixteen_bits(signs, first), w, _mm512_set1_ps(-0.0f));
 }
 
-/* Two bits of each byte, from bit `shift` on. */
-CR_INLINE vec look_up_bits(vec table, const uint8_t *bytes, int shift)
+/* Two bits of each byte, from an even bit on, less one, times d. What is looked up has four bits:
+ * these two are the lower or the upper ones. */
+CR_INLINE vec ternary_weights(float d, const uint8_t *bytes, int bit)
 {
+    const vec lower = _mm512_setr_ps(-1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2);
+    const vec upper = _mm512_setr_ps(-1, -1, -1, -1, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2);
+    const vec table = vec_mul(vec_all(&d), bit % 4 == 0 ? lower : upper);
     const __m512i numbers = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)bytes));
-    return _mm512_permutevar_ps(table, _mm512_srli_epi32(numbers, (unsigned)shift));
+    return _mm512_permutexvar_ps(_mm512_srli_epi32(numbers, (unsigned)(bit / 4 * 4)), table);
 }
 
 /* ---- MXFP4: [exponent][16 bytes] ---- */

@@ -50,11 +50,12 @@ CR_INLINE vec negate(vec w, const uint32_t *signs, size_t first)
     return _mm256_xor_ps(w, _mm256_and_ps(_mm256_castsi256_ps(top), _mm256_set1_ps(-0.0f)));
 }
 
-/* Two bits of each byte, from bit `shift` on. */
-CR_INLINE vec look_up_bits(vec table, const uint8_t *bytes, int shift)
+/* Two bits of each byte, from an even bit on, less one, times d. */
+CR_INLINE vec ternary_weights(float d, const uint8_t *bytes, int bit)
 {
+    static const float levels[4] = { -1, 0, 1, 2 };
     const __m256i numbers = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)bytes));
-    return _mm256_permutevar_ps(table, _mm256_srli_epi32(numbers, shift));
+    return _mm256_permutevar_ps(table_4(levels, d), _mm256_srli_epi32(numbers, bit));
 }
 
 /* ---- MXFP4: [exponent][16 bytes] ---- */

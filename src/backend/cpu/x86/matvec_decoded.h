@@ -38,9 +38,12 @@ CR_INLINE void dot_rows(float *y, const uint8_t *const row[ROWS], size_t ahead, 
     for (size_t i = 0, at = 0; i < x->n; i += type.weights, at += type.bytes) {
         if (i + type.weights < x->n)
             unpack_rows(next, row, at + type.bytes, ahead, type);
-        for (size_t part = 0; part < type.weights / PART; part++)
+        for (size_t s = 0; s < type.weights / PART / type.unroll; s++)
+            CR_UNROLL
+        for (size_t k = 0; k < type.unroll; k++)
             CR_UNROLL
         for (size_t r = 0; r < ROWS; r++) {
+            const size_t part = s * type.unroll + k;
             vec w[PART_VECS];
             type.part(w, &u[r], row[r] + at, part);
             CR_UNROLL
