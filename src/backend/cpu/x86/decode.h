@@ -13,7 +13,6 @@ enum { PART = 32, PART_VECS = PART / LANES };
 /* A type: its blocks, what is done once for each, and then for each 32 weights of it. */
 typedef struct decoder {
     size_t weights, bytes; /* of a block */
-    size_t unroll;         /* parts that are written out, as they have bytes in common */
     void (*unpack)(unpacked *u, const uint8_t *block);
     void (*part)(vec w[PART_VECS], const unpacked *u, const uint8_t *block, size_t part);
 } decoder;
@@ -107,19 +106,19 @@ PART_OF(tq1_0, part_ternary(w, u->digit + PART * part, 0, block + 52))
 PART_OF(tq2_0, part_ternary(w, block + part / 4 * 32, (int)(part % 4 * 2), block + 64))
 PART_OF(mxfp4, mxfp4_weights(w, block + 1, mxfp4_scale(block[0])))
 
-/* X(type, weights of a block, its bytes, unroll, unpack): the fields of a decoder whose part is
+/* X(type, weights of a block, its bytes, unpack): the fields of a decoder whose part is
  * part_<type>. */
 #define DECODERS(X)                                                                                \
-    X(iq2_xxs, 256, 66, 1, unpack_iq2_xxs)                                                         \
-    X(iq2_xs, 256, 74, 1, unpack_iq2_xs)                                                           \
-    X(iq2_s, 256, 82, 1, unpack_iq2_s)                                                             \
-    X(iq3_xxs, 256, 98, 1, unpack_iq3_xxs)                                                         \
-    X(iq3_s, 256, 110, 1, unpack_iq3_s)                                                            \
-    X(iq1_s, 256, 50, 1, unpack_iq1_s)                                                             \
-    X(iq1_m, 256, 56, 1, unpack_iq1_m)                                                             \
-    X(tq1_0, 256, 54, 1, unpack_tq1_0)                                                             \
-    X(tq2_0, 256, 66, LANES / 2, unpack_nothing)                                                   \
-    X(mxfp4, 32, 17, 1, unpack_nothing)
+    X(iq2_xxs, 256, 66, unpack_iq2_xxs)                                                            \
+    X(iq2_xs, 256, 74, unpack_iq2_xs)                                                              \
+    X(iq2_s, 256, 82, unpack_iq2_s)                                                                \
+    X(iq3_xxs, 256, 98, unpack_iq3_xxs)                                                            \
+    X(iq3_s, 256, 110, unpack_iq3_s)                                                               \
+    X(iq1_s, 256, 50, unpack_iq1_s)                                                                \
+    X(iq1_m, 256, 56, unpack_iq1_m)                                                                \
+    X(tq1_0, 256, 54, unpack_tq1_0)                                                                \
+    X(tq2_0, 256, 66, unpack_nothing)                                                              \
+    X(mxfp4, 32, 17, unpack_nothing)
 
 /* Whole blocks become n floats, as in cr_type_info.dequantize. */
 CR_INLINE void decode_blocks(const void *blocks, float *to, size_t n, decoder type)
@@ -138,10 +137,10 @@ CR_INLINE void decode_blocks(const void *blocks, float *to, size_t n, decoder ty
     }
 }
 
-#define DECODE(type, weights, bytes, unroll, unpack)                                               \
+#define DECODE(type, weights, bytes, unpack)                                                       \
     CR_INLINE void decode_##type(const void *blocks, float *to, size_t n)                          \
     {                                                                                              \
-        decode_blocks(blocks, to, n, (decoder){ weights, bytes, unroll, unpack, part_##type });    \
+        decode_blocks(blocks, to, n, (decoder){ weights, bytes, unpack, part_##type });            \
     }
 DECODERS(DECODE)
 

@@ -26,6 +26,9 @@ CR_INLINE void unpack_rows(unpacked u[ROWS], const uint8_t *const row[ROWS], siz
 CR_INLINE void dot_rows(float *y, const uint8_t *const row[ROWS], size_t ahead, size_t n_rows,
                         const cr_act *x, decoder type)
 {
+    /* Parts that are written out: where blocks are not unpacked they have loads in common. */
+    const size_t n_parts = type.weights / PART;
+    const size_t n_out = type.unpack == unpack_nothing ? CR_MIN(n_parts, (size_t)LANES / 2) : 1;
     unpacked blocks[2][ROWS];
     unpacked *u = blocks[0], *next = blocks[1];
     vec chain[ROWS][CHAIN_VECS];
@@ -38,12 +41,12 @@ CR_INLINE void dot_rows(float *y, const uint8_t *const row[ROWS], size_t ahead, 
     for (size_t i = 0, at = 0; i < x->n; i += type.weights, at += type.bytes) {
         if (i + type.weights < x->n)
             unpack_rows(next, row, at + type.bytes, ahead, type);
-        for (size_t s = 0; s < type.weights / PART / type.unroll; s++)
+        for (size_t s = 0; s < n_parts / n_out; s++)
             CR_UNROLL
-        for (size_t k = 0; k < type.unroll; k++)
+        for (size_t k = 0; k < n_out; k++)
             CR_UNROLL
         for (size_t r = 0; r < ROWS; r++) {
-            const size_t part = s * type.unroll + k;
+            const size_t part = s * n_out + k;
             vec w[PART_VECS];
             type.part(w, &u[r], row[r] + at, part);
             CR_UNROLL
@@ -72,5 +75,13 @@ CR_INLINE void matvec_decoded(float *y, const void *w, size_t row_bytes, size_t 
         dot_rows(y + i, row, p + band + x->prefetch, CR_MIN(n_rows - i, (size_t)ROWS), x, type);
     }
 }
+
+#define MATVEC_DECODED(tier, type, weights, bytes, unpack)                                         \
+    void cr_matvec_##type##__##tier(float *y, const void *w, size_t row_bytes, size_t n_rows,      \
+                                    const cr_act *x)                                               \
+    {                                                                                              \
+        matvec_decoded(y, w, row_bytes, n_rows, x,                                                 \
+                       (decoder){ weights, bytes, unpack, part_##type });                          \
+    }
 
 #endif

@@ -8,11 +8,5 @@ CR_INLINE float merge_vecs(const vec chain[1])
 
 #include "backend/cpu/x86/matvec_decoded.h"
 
-#define MATVEC(type, weights, bytes, unroll, unpack)                                               \
-    void cr_matvec_##type##__avx512(float *y, const void *w, size_t row_bytes, size_t n_rows,      \
-                                    const cr_act *x)                                               \
-    {                                                                                              \
-        matvec_decoded(y, w, row_bytes, n_rows, x,                                                 \
-                       (decoder){ weights, bytes, unroll, unpack, part_##type });                  \
-    }
+#define MATVEC(...) MATVEC_DECODED(avx512, __VA_ARGS__)
 DECODERS(MATVEC)
