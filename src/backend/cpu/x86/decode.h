@@ -50,14 +50,27 @@ CR_INLINE void part_iq3(vec w[PART_VECS], const unpacked *u, size_t part, const 
     }
 }
 
-/* ---- IQ1: eight weights an entry, all moved by an eighth ---- */
+/* ---- IQ1: eight weights an entry, an eighth above their levels or below them ---- */
 
-CR_INLINE void part_iq1(vec w[PART_VECS], const unpacked *u, size_t part, size_t n_steps)
+static const float iq1_levels[2][4] = { { -0.875f, 0.125f, 1.125f }, { -1.125f, -0.125f, 0.875f } };
+
+CR_INLINE void part_iq1_s(vec w[PART_VECS], const unpacked *u, const uint8_t *block, size_t part)
 {
+    (void)block;
+    const vec table = table_4(iq1_levels[u->signs[part] & 1], u->step[part]);
     CR_UNROLL
     for (size_t v = 0; v < PART_VECS; v++)
-        w[v] = look_up_iq1(step_at(u, part, v, n_steps), u->index + 4 * part + v * LANES / 8,
-                           u->signs + part, v * LANES);
+        w[v] = look_up_4(table, cr_grid_iq1, u->index + 4 * part + v * LANES / 8);
+}
+
+/* Above or below is each entry's own. */
+CR_INLINE void part_iq1_m(vec w[PART_VECS], const unpacked *u, const uint8_t *block, size_t part)
+{
+    (void)block;
+    CR_UNROLL
+    for (size_t v = 0; v < PART_VECS; v++)
+        w[v] = look_up_iq1(iq1_levels, u->step[2 * part + v * LANES / 16],
+                           u->index + 4 * part + v * LANES / 8, u->signs + part, v * LANES);
 }
 
 /* ---- TQ: 0, 1 or 2, less one ---- */
@@ -100,8 +113,6 @@ PART_OF(iq2_xs, part_iq2(w, u, part, 16, cr_grid_iq2_xs))
 PART_OF(iq2_s, part_iq2(w, u, part, 16, cr_grid_iq2_s))
 PART_OF(iq3_xxs, part_iq3(w, u, part, cr_grid_iq3_xxs, iq3_xxs_levels))
 PART_OF(iq3_s, part_iq3(w, u, part, cr_grid_iq3_s, iq3_s_levels))
-PART_OF(iq1_s, part_iq1(w, u, part, 8))
-PART_OF(iq1_m, part_iq1(w, u, part, 16))
 PART_OF(tq1_0, part_ternary(w, u->digit + PART * part, 0, block + 52))
 PART_OF(tq2_0, part_ternary(w, block + part / 4 * 32, (int)(part % 4 * 2), block + 64))
 PART_OF(mxfp4, mxfp4_weights(w, block + 1, mxfp4_scale(block[0])))

@@ -44,11 +44,12 @@ CR_INLINE __mmask16 sixteen_bits(const uint32_t *bits, size_t first)
     return cr_load_u16((const uint8_t *)bits + first / 8);
 }
 
-/* Weights of the IQ1 grid, an eighth above their levels or below them. */
-CR_INLINE vec look_up_iq1(float step, const uint16_t *index, const uint32_t *minus, size_t first)
+/* Weights of IQ1_M: levels above, and below where `minus` is set. */
+CR_INLINE vec look_up_iq1(const float levels[2][4], float step, const uint16_t *index,
+                          const uint32_t *minus, size_t first)
 {
-    static const float levels[4] = { -0.875f, 0.125f, 1.125f, 2.125f };
-    const vec above = look_up_4(_mm512_broadcast_f32x4(_mm_loadu_ps(levels)), cr_grid_iq1, index);
+    const vec above =
+        look_up_4(_mm512_broadcast_f32x4(_mm_loadu_ps(levels[0])), cr_grid_iq1, index);
     const vec level =
         _mm512_mask_sub_ps(above, sixteen_bits(minus, first), above, _mm512_set1_ps(0.25f));
     return vec_mul(vec_all(&step), level);

@@ -34,10 +34,10 @@ CR_INLINE vec look_up_8(vec table, const uint16_t *grid, const uint16_t *index)
     return _mm256_permutevar8x32_ps(table, _mm256_srlv_epi32(entries, shift));
 }
 
-/* Weights of the IQ1 grid, an eighth above their levels or below them. */
-CR_INLINE vec look_up_iq1(float step, const uint16_t *index, const uint32_t *minus, size_t first)
+/* Weights of IQ1_M: levels above, and below where `minus` is set. */
+CR_INLINE vec look_up_iq1(const float levels[2][4], float step, const uint16_t *index,
+                          const uint32_t *minus, size_t first)
 {
-    static const float levels[2][4] = { { -0.875f, 0.125f, 1.125f }, { -1.125f, -0.125f, 0.875f } };
     return look_up_4(table_4(levels[*minus >> first & 1], step), cr_grid_iq1, index);
 }
 
