@@ -24,12 +24,11 @@ CR_INLINE void unpack_rows(unpacked u[ROWS], const uint8_t *const row[ROWS], siz
 }
 
 CR_INLINE void dot_rows(float *y, const uint8_t *const row[ROWS], size_t ahead, size_t n_rows,
-                        const cr_act *x, decoder type)
+                        const cr_act *x, unpacked blocks[2][ROWS], decoder type)
 {
     /* Parts that are written out: where blocks are not unpacked they have loads in common. */
     const size_t n_parts = type.weights / PART;
     const size_t n_out = type.unpack == unpack_nothing ? CR_MIN(n_parts, (size_t)LANES / 2) : 1;
-    unpacked blocks[2][ROWS];
     unpacked *u = blocks[0], *next = blocks[1];
     vec chain[ROWS][CHAIN_VECS];
     CR_UNROLL
@@ -70,9 +69,10 @@ CR_INLINE void matvec_decoded(float *y, const void *w, size_t row_bytes, size_t 
 {
     const size_t band = ROWS * row_bytes;
     const uint8_t *p = w;
+    unpacked blocks[2][ROWS]; /* here, as compilers may clear it */
     for (size_t i = 0; i < n_rows; i += ROWS, p += band) {
         const uint8_t *const row[ROWS] = { p, i + 1 < n_rows ? p + row_bytes : p };
-        dot_rows(y + i, row, p + band + x->prefetch, CR_MIN(n_rows - i, (size_t)ROWS), x, type);
+        dot_rows(y + i, row, ahead, CR_MIN(n_rows - i, (size_t)ROWS), x, blocks, type);
     }
 }
 
