@@ -13,18 +13,18 @@
 enum { ROWS = 2, CHAIN_VECS = CR_CHAINS / LANES };
 
 CR_INLINE void unpack_rows(unpacked u[ROWS], const uint8_t *const row[ROWS], size_t at,
-                           size_t ahead, decoder type)
+                           const uint8_t *ahead, decoder type)
 {
     CR_UNROLL
     for (size_t r = 0; r < ROWS; r++) {
-        for (size_t line = 0; line < type.bytes; line += 64)
-            _mm_prefetch((const char *)row[r] + at + ahead + line, _MM_HINT_T1);
+        prefetch(ahead + ROWS * at + r * type.bytes, type.bytes);
         type.unpack(&u[r], row[r] + at);
     }
 }
 
-CR_INLINE void dot_rows(float *y, const uint8_t *const row[ROWS], size_t ahead, size_t n_rows,
-                        const cr_act *x, unpacked blocks[2][ROWS], decoder type)
+/* ahead: what is prefetched while the rows' first blocks are read, as in rows4.h. */
+CR_INLINE void dot_rows(float *y, const uint8_t *const row[ROWS], const uint8_t *ahead,
+                        size_t n_rows, const cr_act *x, unpacked blocks[2][ROWS], decoder type)
 {
     /* Parts that are written out: where blocks are not unpacked they have loads in common. */
     const size_t n_parts = type.weights / PART;
@@ -72,7 +72,8 @@ CR_INLINE void matvec_decoded(float *y, const void *w, size_t row_bytes, size_t 
     unpacked blocks[2][ROWS]; /* here, as compilers may clear it */
     for (size_t i = 0; i < n_rows; i += ROWS, p += band) {
         const uint8_t *const row[ROWS] = { p, i + 1 < n_rows ? p + row_bytes : p };
-        dot_rows(y + i, row, ahead, CR_MIN(n_rows - i, (size_t)ROWS), x, blocks, type);
+        dot_rows(y + i, row, p + band + x->prefetch, CR_MIN(n_rows - i, (size_t)ROWS), x, blocks,
+                 type);
     }
 }
 
