@@ -663,7 +663,7 @@ static void check_tile(cr_tier tier, const cr_kernels *kernels, cr_type type, si
     enum { MOST = 40 };
     cr_kernels scalar;
     cr_kernels_get(CR_TIER_SCALAR, &scalar);
-    const size_t n_keys = 1 + random_below(64), first = random_below(7) * CR_TILE_KEYS;
+    const size_t n_keys = 1 + random_below(64), first = random_below(13) * 16;
     const size_t row_bytes = cr_type_bytes(cr_type_get(type), n);
     fence f = fence_new(row_bytes * n_keys);
     uint8_t *rows = random_bits() & 1 ? fence_end(&f, row_bytes * n_keys) : fence_begin(&f);
@@ -673,7 +673,7 @@ static void check_tile(cr_tier tier, const cr_kernels *kernels, cr_type type, si
     assert_true(q && scratch);
     static float s[MOST * CR_KEY_CHUNK + CR_TILE_KEYS], o[MOST * MAX_N], want[MAX_N];
     cr_query queries[MOST];
-    cr_tile tile = { queries, q, s, o, scratch, n_queries, n };
+    cr_tile tile = { queries, q, s, o, scratch, n_queries, n, NULL };
     size_t last = first + n_keys;
     for (size_t i = 0; i < n_queries; i++) {
         size_t begin = random_below(3) == 0 ? random_below(CR_KEY_CHUNK) : 0;

@@ -26,7 +26,7 @@ enum {
     CR_ACT_BLOCK = 32,  /* activations per int8 scale */
     CR_LANES = 16,      /* rows of activations that are packed together */
     CR_KEY_CHUNK = 256, /* keys per softmax chunk, cut at absolute multiples */
-    CR_TILE_KEYS = 32,  /* keys that a kernel of tiles unpacks at a time */
+    CR_TILE_KEYS = 64,  /* keys that a kernel of tiles unpacks at a time, at most */
     CR_PANEL_ROWS = 32, /* rows that a matmul kernel unpacks at a time */
     CR_PREFETCH = 8192, /* bytes ahead of the rows at work, where nothing better is known */
     CR_BLAS_ROWS = 64,  /* rows that become floats for OpenBLAS at a time */
@@ -137,7 +137,8 @@ typedef struct cr_tile {
     float *o;          /* [n_queries][n]: sums of values */
     float *scratch;    /* [CR_TILE_KEYS][n] */
     size_t n_queries, n;
-} cr_tile; /* q and scratch are aligned to 64 bytes; n is a multiple of 16 */
+    const uint8_t *next; /* NULL, or as many rows that are read soon: kernels may fetch them */
+} cr_tile;               /* q and scratch are aligned to 64 bytes; n is a multiple of 16 */
 
 /* The scores of keys [first, first + n_keys) of the chunk, as dot_keys gives them, for queries that
  * see them; other scores up to the next multiple of 16 may become anything. first is a multiple of

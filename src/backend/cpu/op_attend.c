@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum {
-    TILE_QUERIES = 96,   /* that share the unpacked keys of a chunk */
+    TILE_QUERIES = 192,  /* that share the unpacked keys of a chunk */
     SPLIT_ROWS = 16,     /* up to here chunks are split over the workers ... */
     SPLIT_PARTIALS = 64, /* ... in rounds of so many rows times chunks */
 };
@@ -82,6 +82,7 @@ typedef struct work {
     const cr_op *op;
     tile_rows rows;
     int head, n_heads; /* query heads */
+    int step;          /* to the chunk that comes next */
     cr_tile tile;
     chunk_sum *totals; /* [n_queries] */
 } work;
@@ -91,7 +92,8 @@ static work work_new(const cr_plan *plan, const cr_op *op, int worker, tile_rows
     const cr_heads *heads = &op->u.attend.heads;
     size_t dim = (size_t)heads->head_dim, most = most_queries(heads);
     float *scratch = cr_plan_scratch(plan, worker);
-    work w = { .plan = plan, .op = op, .rows = rows, .tile.n = dim, .tile.scratch = scratch };
+    work w = { .plan = plan, .op = op, .rows = rows, .step = 1, .tile.n = dim };
+    w.tile.scratch = scratch;
     w.tile.q = scratch + CR_TILE_KEYS * dim;
     w.tile.o = w.tile.q + most * dim;
     w.tile.s = w.tile.o + most * dim;
@@ -155,29 +157,39 @@ static void soften(const work *w)
     }
 }
 
-/* Everything about one chunk: the sums are in w->tile.o and the queries. */
+/* The keys or values of the work's kv head from a position on, to the end of their page. */
+static const uint8_t *page_rows(const work *w, int position, bool values)
+{
+    const cr_heads *heads = &w->op->u.attend.heads;
+    const cr_cache *cache = &w->plan->graph->caches[w->op->u.attend.cache];
+    int head_kv = w->head / (heads->n_head / heads->n_head_kv);
+    return cr_plan_kv(w->plan, cache, w->plan->rows[w->rows.row].seq, head_kv, position, values);
+}
+
+/* Everything about one chunk: the sums are in w->tile.o and the queries. While keys are read, the
+ * chunk's values come from memory, and while those are, the next chunk's keys. */
 static void attend_chunk(work *w, int chunk)
 {
     const cr_plan *plan = w->plan;
-    const cr_heads *heads = &w->op->u.attend.heads;
-    const cr_cache *cache = &plan->graph->caches[w->op->u.attend.cache];
-    int head_kv = w->head / (heads->n_head / heads->n_head_kv);
     const cr_row *last = &plan->rows[w->rows.row + w->rows.n - 1];
-    int base = chunk * CR_KEY_CHUNK;
+    int base = chunk * CR_KEY_CHUNK, ahead = w->step * CR_KEY_CHUNK;
     int first = CR_MAX(w->rows.seen, base) / CR_PAGE * CR_PAGE;
     int end = CR_MIN(last->position + 1, base + CR_KEY_CHUNK);
 
     look(w, chunk);
-    for (int at = first; at < end; at += CR_PAGE)
-        cr_kernels_scores(plan->kernels, plan->kv_type, &w->tile,
-                          cr_plan_kv(plan, cache, last->seq, head_kv, at, false),
+    for (int at = first; at < end; at += CR_PAGE) {
+        w->tile.next = page_rows(w, at, true);
+        cr_kernels_scores(plan->kernels, plan->kv_type, &w->tile, page_rows(w, at, false),
                           (size_t)(at - base), (size_t)CR_MIN(end - at, CR_PAGE));
+    }
     soften(w);
     memset(w->tile.o, 0, w->tile.n_queries * w->tile.n * sizeof *w->tile.o);
-    for (int at = first; at < end; at += CR_PAGE)
-        cr_kernels_values(plan->kernels, plan->kv_type, &w->tile,
-                          cr_plan_kv(plan, cache, last->seq, head_kv, at, true),
+    for (int at = first; at < end; at += CR_PAGE) {
+        bool more = at + ahead <= last->position;
+        w->tile.next = more ? page_rows(w, at + ahead, false) : NULL;
+        cr_kernels_values(plan->kernels, plan->kv_type, &w->tile, page_rows(w, at, true),
                           (size_t)(at - base), (size_t)CR_MIN(end - at, CR_PAGE));
+    }
 }
 
 /* ---- chunks together ------------------------------------------------------------------------- */
@@ -187,9 +199,9 @@ static void merge(const cr_plan *plan, chunk_sum *total, float *out, chunk_sum c
                   const float *chunk_out, size_t dim)
 {
     float max = CR_MAX(total->max, chunk.max);
-    float a = total->max, b = chunk.max;
-    plan->kernels->exp_sum(&a, max, 1);
-    plan->kernels->exp_sum(&b, max, 1);
+    float by[] = { total->max, chunk.max };
+    plan->kernels->exp_sum(by, max, CR_COUNT(by));
+    const float a = by[0], b = by[1];
     total->max = max;
     total->weight = total->weight * a + chunk.weight * b;
     for (size_t i = 0; i < dim; i++)
@@ -306,6 +318,8 @@ static void attend_pieces(cr_plan *plan, const cr_op *op, int worker, tile_rows 
     if (c->round_chunks > 0)
         n_chunks = CR_MIN(tile.n_chunks - begin, c->round_chunks);
     work w = work_new(plan, op, worker, tile);
+    if (c->round_chunks > 0)
+        w.step = width;
     for (int head = 0; head < op->u.attend.heads.n_head; head += c->n_heads) {
         bool taken = false;
         for (int chunk = 0; chunk < n_chunks; chunk++) {

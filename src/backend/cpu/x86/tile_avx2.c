@@ -2,8 +2,8 @@
 #include "backend/cpu/x86/lanes8.h"
 
 enum {
-    FEW = 1,   /* queries whose scores with four keys are in registers */
-    MIXED = 2, /* queries whose sums of values are, 32 elements of each */
+    FEW = 1,  /* queries whose scores with four keys are in registers */
+    WIDE = 2, /* vectors of sums of values for each query */
 };
 
 CR_INLINE __m128 merge_four(vec chain[4][2])
@@ -28,6 +28,6 @@ CR_INLINE vec load_q8_0(const uint8_t *row, size_t i)
 
 #include "backend/cpu/x86/tile.h"
 
-TILE(f32, avx2, 4 * n)
-TILE(f16, avx2, 2 * n)
-TILE(q8_0, avx2, n / 32 * 34)
+TILE(f32, avx2, 128)
+TILE(f16, avx2, 64)
+TILE(q8_0, avx2, 34)

@@ -2,8 +2,8 @@
 #include "backend/cpu/x86/lanes16.h"
 
 enum {
-    FEW = 4,   /* queries whose scores with four keys are in registers */
-    MIXED = 4, /* queries whose sums of values are, 64 elements of each */
+    FEW = 4,  /* queries whose scores with four keys are in registers */
+    WIDE = 4, /* vectors of sums of values for each query */
 };
 
 CR_INLINE __m128 merge_four(vec chain[4][1])
@@ -28,6 +28,6 @@ CR_INLINE vec load_q8_0(const uint8_t *row, size_t i)
 
 #include "backend/cpu/x86/tile.h"
 
-TILE(f32, avx512, 4 * n)
-TILE(f16, avx512, 2 * n)
-TILE(q8_0, avx512, n / 32 * 34)
+TILE(f32, avx512, 128)
+TILE(f16, avx512, 64)
+TILE(q8_0, avx512, 34)
