@@ -19,6 +19,7 @@ enum {
     TILE_QUERIES = 192,  /* that share the unpacked keys of a chunk */
     SPLIT_ROWS = 16,     /* up to here chunks are split over the workers ... */
     SPLIT_PARTIALS = 64, /* ... in rounds of so many rows times chunks */
+    MERGED = 8,          /* elements of two sums that are merged together */
 };
 
 /* The sum over some chunks, not yet divided: values [dim] beside it are sum p value, p = exp(score
@@ -204,7 +205,15 @@ static void merge(const cr_plan *plan, chunk_sum *total, float *out, chunk_sum c
     const float a = by[0], b = by[1];
     total->max = max;
     total->weight = total->weight * a + chunk.weight * b;
-    for (size_t i = 0; i < dim; i++)
+    /* Pieces of a fixed length, apart from where they came from, become vectors. */
+    size_t i = 0;
+    for (; i + MERGED <= dim; i += MERGED) {
+        float sums[MERGED];
+        for (size_t k = 0; k < MERGED; k++)
+            sums[k] = out[i + k] * a + chunk_out[i + k] * b;
+        memcpy(out + i, sums, sizeof sums);
+    }
+    for (; i < dim; i++)
         out[i] = out[i] * a + chunk_out[i] * b;
 }
 
@@ -233,11 +242,13 @@ static float *out_at(const work *w, size_t i)
     return cr_plan_value(w->plan, w->op->out, row) + (size_t)head * w->tile.n;
 }
 
-/* All chunks of a tile and some heads, one after the other. */
-static void attend_tile(work *w)
+/* All chunks of a tile and some heads, one after the other, unless the plan is stopped. */
+static void attend_tile(cr_plan *plan, work *w)
 {
     size_t dim = w->tile.n;
     for (int c = 0; c < w->rows.n_chunks; c++) {
+        if (cr_plan_stopped(plan))
+            return;
         attend_chunk(w, w->rows.chunk + c);
         for (size_t i = 0; i < w->tile.n_queries; i++) {
             const cr_query *query = &w->tile.queries[i];
@@ -329,7 +340,7 @@ static void attend_pieces(cr_plan *plan, const cr_op *op, int worker, tile_rows 
                 take_heads(&w, head, c->n_heads);
             taken = true;
             if (c->round_chunks == 0) {
-                attend_tile(&w);
+                attend_tile(plan, &w);
                 continue;
             }
             attend_chunk(&w, tile.chunk + begin + chunk);
