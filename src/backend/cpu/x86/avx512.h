@@ -70,15 +70,31 @@ CR_INLINE __m512 merge_lane(__m512 s)
     return _mm512_add_ps(s, _mm512_shuffle_ps(s, s, 0xb1));
 }
 
-/* Four rows' chains, in order within each c: the sums, at lanes 0, 4, 8 and 12. */
-CR_INLINE __m512 merge_rows(__m512 c0, __m512 c1, __m512 c2, __m512 c3)
+/* The same of four vectors: lane k of each 128-bit lane is the sum of that of s_k. */
+CR_INLINE __m512 merge_lanes(__m512 s0, __m512 s1, __m512 s2, __m512 s3)
+{
+    const __m512 s01 =
+        _mm512_add_ps(_mm512_shuffle_ps(s0, s1, 0x44), _mm512_shuffle_ps(s0, s1, 0xee));
+    const __m512 s23 =
+        _mm512_add_ps(_mm512_shuffle_ps(s2, s3, 0x44), _mm512_shuffle_ps(s2, s3, 0xee));
+    return _mm512_add_ps(_mm512_shuffle_ps(s01, s23, 0x88), _mm512_shuffle_ps(s01, s23, 0xdd));
+}
+
+/* The first two steps, 16 -> 8 -> 4, for chains in order within each c: a 128-bit lane each. */
+CR_INLINE __m512 merge_to_4(__m512 c0, __m512 c1, __m512 c2, __m512 c3)
 {
     const __m512 s01 =
         _mm512_add_ps(_mm512_shuffle_f32x4(c0, c1, 0x44), _mm512_shuffle_f32x4(c0, c1, 0xee));
     const __m512 s23 =
         _mm512_add_ps(_mm512_shuffle_f32x4(c2, c3, 0x44), _mm512_shuffle_f32x4(c2, c3, 0xee));
-    return merge_lane(
-        _mm512_add_ps(_mm512_shuffle_f32x4(s01, s23, 0x88), _mm512_shuffle_f32x4(s01, s23, 0xdd)));
+    return _mm512_add_ps(_mm512_shuffle_f32x4(s01, s23, 0x88),
+                         _mm512_shuffle_f32x4(s01, s23, 0xdd));
+}
+
+/* Four rows' chains, in order within each c: the sums, at lanes 0, 4, 8 and 12. */
+CR_INLINE __m512 merge_rows(__m512 c0, __m512 c1, __m512 c2, __m512 c3)
+{
+    return merge_lane(merge_to_4(c0, c1, c2, c3));
 }
 
 /* One row's chains, a lane each. */

@@ -1,142 +1,233 @@
-/* Matrices of floats times many columns, for both AVX levels. Who includes this has defined the
- * vectors (lanes16.h or lanes8.h) and GROUP.
+/* Matrices of floats times many columns, for both AVX levels, and of types that become floats
+ * first. Who includes this has defined the vectors (lanes16.h or lanes8.h), ROWS, COLUMNS, COUNTS,
+ * which lists the numbers up to COLUMNS, PANEL, GROUP, BLOCK and store_sums.
  *
- * A lane is a row. Some rows become panels of floats, in which an element of all rows is a vector;
- * then groups of columns pass, STEP elements at a time, chain by chain: a chain's sums are in
- * registers for STEP / 16 elements and wait in L1 in between. The bits are those of matvec. */
+ * A vector is the sixteen chains of one result, or half of them: element k of a row and element k
+ * of a column meet as they lie in memory. A tile of ROWS rows and at most COLUMNS columns has its
+ * chains in registers for BLOCK elements; then all other tiles of PANEL rows and GROUP columns get
+ * theirs of the same elements, and the chains wait in L1. The bits are those of matvec.
+ *
+ * Rows of floats are read where they are; others are decoded, PANEL of them, once for all columns:
+ *
+ *     panel    [n / BLOCK][PANEL / ROWS][BLOCK / 16][ROWS][16] */
 #ifndef CR_MATMUL_FLOAT_H
 #define CR_MATMUL_FLOAT_H
 
-enum {
-    PANELS = 2, /* that pass together */
-    STEP = 128, /* elements, of which panels, columns and chains fit L1 together */
-};
+#include <string.h>
 
-/* LANES elements of a row, from element i on of n; zeros in place of those that do not exist. */
-typedef vec load_lanes(const uint8_t *row, size_t i, size_t n);
+/* LANES elements of a row, from element i on. */
+typedef vec load_lanes(const uint8_t *row, size_t i);
 
-/* Sums of chains, by column and panel. */
-typedef vec float_chains[CR_CHAINS][GROUP][PANELS];
+/* A tile and a block: n_steps times sixteen elements. */
+typedef struct tile {
+    const uint8_t *row[ROWS];
+    const float *const *x; /* [columns] */
+    size_t n_steps;
+    tile_sums *sums; /* [columns]; whatever they are before the first block */
+    bool is_first;
+} tile;
 
-_Static_assert(sizeof(float_chains) <= CR_PANEL_CHAIN_BYTES, "cr_panel_bytes");
-_Static_assert(PANELS *LANES *CR_ACT_BLOCK * sizeof(float) <= CR_PANEL_BLOCK_BYTES,
-               "cr_panel_bytes");
+typedef void multiply_tile(const tile *t);
 
-/* panel[element][LANES rows], rows i on; the last one again in place of those that do not exist. */
-CR_INLINE void fill_floats(float *panel, const void *w, size_t row_bytes, size_t n_rows, size_t i,
-                           size_t n, load_lanes *load)
+/* A type of rows. */
+typedef struct float_rows {
+    multiply_tile *const *multiply; /* by columns */
+    size_t weights, bytes;          /* of a block */
+    /* n weights, whole blocks; NULL when rows are read as they are. */
+    void (*decode)(const void *blocks, float *to, size_t n);
+} float_rows;
+
+_Static_assert(PANEL / ROWS * GROUP * sizeof(tile_sums) <= CR_PANEL_CHAIN_BYTES, "cr_panel_bytes");
+_Static_assert(PANEL *CR_ACT_BLOCK * sizeof(float) <= CR_PANEL_BLOCK_BYTES, "cr_panel_bytes");
+
+/* step_bytes: from sixteen elements of a row to the next. */
+CR_INLINE void multiply(const tile *t, size_t step_bytes, size_t n_x, load_lanes *load)
 {
-    const uint8_t *row[LANES];
-    for (size_t k = 0; k < LANES; k++)
-        row[k] = (const uint8_t *)w + CR_MIN(i + k, n_rows - 1) * row_bytes;
-    for (size_t e = 0; e < n; e += LANES) {
-        vec square[LANES];
-        CR_UNROLL
-        for (size_t k = 0; k < LANES; k++)
-            square[k] = load(row[k], e, n);
-        vec_transpose(square);
-        CR_UNROLL
-        for (size_t k = 0; k < LANES; k++)
-            vec_store(panel + (e + k) * LANES, square[k]);
-    }
-}
-
-/* Elements [from, end) of one chain, every sixteenth, of some columns. */
-CR_INLINE void add_elements(vec (*chain)[PANELS], const float *const panel[PANELS], size_t n_panels,
-                            const cr_act *x, size_t n_x, size_t from, size_t end)
-{
-    vec sum[GROUP][PANELS];
+    const uint8_t *row[ROWS];
+    const float *x[COLUMNS];
+    CR_UNROLL
+    for (size_t r = 0; r < ROWS; r++)
+        row[r] = t->row[r];
     CR_UNROLL
     for (size_t c = 0; c < n_x; c++)
-        CR_UNROLL
-    for (size_t p = 0; p < n_panels; p++)
-        sum[c][p] = chain[c][p];
-    for (size_t e = from; e < end; e += CR_CHAINS) {
-        vec w[PANELS];
-        CR_UNROLL
-        for (size_t p = 0; p < n_panels; p++)
-            w[p] = vec_load(panel[p] + e * LANES);
-        CR_UNROLL
-        for (size_t c = 0; c < n_x; c++) {
-            const vec a = vec_all(x[c].f + e);
-            CR_UNROLL
-            for (size_t p = 0; p < n_panels; p++)
-                sum[c][p] = vec_fma(w[p], a, sum[c][p]);
-        }
-    }
+        x[c] = t->x[c];
     CR_UNROLL
-    for (size_t c = 0; c < n_x; c++)
+    for (size_t p = 0; p < CR_CHAINS / LANES; p++) {
+        vec sum[COLUMNS][ROWS];
         CR_UNROLL
-    for (size_t p = 0; p < n_panels; p++)
-        chain[c][p] = sum[c][p];
-}
-
-/* y[c * y_stride + r] of a group of columns, at most LANES rows for each panel. */
-CR_INLINE void multiply_floats(float *y, size_t y_stride, size_t n_rows,
-                               const float *const panel[PANELS], size_t n_panels, const cr_act *x,
-                               size_t n_x, float_chains chains)
-{
-    for (size_t i = 0; i < CR_CHAINS; i++)
         for (size_t c = 0; c < n_x; c++)
-            for (size_t p = 0; p < n_panels; p++)
-                chains[i][c][p] = vec_zero();
-    for (size_t step = 0; step < x->n; step += STEP) {
-        const size_t end = CR_MIN(step + STEP, x->n);
-        for (size_t i = 0; i < CR_CHAINS; i++) {
-            size_t c = 0;
-            if (n_x == GROUP) {
-                add_elements(chains[i], panel, n_panels, x, GROUP, step + i, end);
-                continue;
-            }
-            for (; c + GROUP / 2 <= n_x; c += GROUP / 2)
-                add_elements(chains[i] + c, panel, n_panels, x + c, GROUP / 2, step + i, end);
-            for (; c < n_x; c++)
-                add_elements(chains[i] + c, panel, n_panels, x + c, 1, step + i, end);
-        }
-    }
-    for (size_t half = CR_CHAINS / 2; half > 0; half /= 2)
-        for (size_t i = 0; i < half; i++)
+            CR_UNROLL
+        for (size_t r = 0; r < ROWS; r++)
+            sum[c][r] = t->is_first ? vec_zero() : t->sums[c][r][p];
+        for (size_t s = 0; s < t->n_steps; s++) {
+            vec a[COLUMNS];
+            CR_UNROLL
             for (size_t c = 0; c < n_x; c++)
-                for (size_t p = 0; p < n_panels; p++)
-                    chains[i][c][p] = vec_add(chains[i][c][p], chains[i + half][c][p]);
-    for (size_t c = 0; c < n_x; c++)
-        for (size_t p = 0; p < n_panels && p * LANES < n_rows; p++) {
-            float *to = y + c * y_stride + p * LANES;
-            if (n_rows - p * LANES >= LANES)
-                vec_store(to, chains[0][c][p]);
-            else
-                memcpy(to, &chains[0][c][p], (n_rows - p * LANES) * sizeof *to);
+                a[c] = vec_load(x[c] + s * CR_CHAINS + p * LANES);
+            CR_UNROLL
+            for (size_t r = 0; r < ROWS; r++) {
+                const vec w = load(row[r] + s * step_bytes, p * LANES);
+                CR_UNROLL
+                for (size_t c = 0; c < n_x; c++)
+                    sum[c][r] = vec_fma(w, a[c], sum[c][r]);
+            }
         }
+        CR_UNROLL
+        for (size_t c = 0; c < n_x; c++)
+            CR_UNROLL
+        for (size_t r = 0; r < ROWS; r++)
+            t->sums[c][r][p] = sum[c][r];
+    }
 }
 
-CR_INLINE void matmul_floats(float *y, size_t y_stride, const void *w, size_t row_bytes,
-                             size_t n_rows, const cr_act *x, size_t n_x, void *scratch,
-                             load_lanes *load)
+#define TILE(n_x, name, step_bytes, load)                                                          \
+    static void multiply_##name##_##n_x(const tile *t)                                             \
+    {                                                                                              \
+        multiply(t, step_bytes, n_x, load);                                                        \
+    }
+#define TILE_ENTRY(n_x, name, ...) [n_x] = multiply_##name##_##n_x,
+#define TILES(name, step_bytes, load)                                                              \
+    COUNTS(TILE, name, step_bytes, load)                                                           \
+    static multiply_tile *const multiply_##name[COLUMNS + 1] = { COUNTS(TILE_ENTRY, name, ) };
+
+/* ---- panels ---- */
+
+CR_INLINE vec load_f32(const uint8_t *row, size_t i)
 {
-    vec(*chains)[GROUP][PANELS] = scratch;
-    float *room = (float *)(void *)(chains + CR_CHAINS);
-    const size_t panel_floats = (x->n + 15) / 16 * 16 * LANES;
-    for (size_t i = 0; i < n_rows; i += PANELS * LANES) {
-        const size_t left = n_rows - i, n_panels = left > LANES ? PANELS : 1;
-        const float *const panel[PANELS] = { room, room + panel_floats };
-        for (size_t p = 0; p < n_panels; p++)
-            fill_floats(room + p * panel_floats, w, row_bytes, n_rows, i + p * LANES, x->n, load);
-        for (size_t c = 0; c < n_x; c += GROUP) {
-            float *to = y + c * y_stride + i;
-            const size_t n = CR_MIN(n_x - c, (size_t)GROUP);
-            if (n_panels == PANELS)
-                multiply_floats(to, y_stride, left, panel, PANELS, x + c, n, chains);
-            else
-                multiply_floats(to, y_stride, left, panel, 1, x + c, n, chains);
+    return vec_load((const float *)(const void *)row + i);
+}
+
+enum { PANEL_STEP = ROWS * CR_CHAINS }; /* floats */
+
+TILES(panel, PANEL_STEP * sizeof(float), load_f32)
+
+/* Elements [i, i + n) of some rows, at most BLOCK of them. */
+static void fill_panel(float *panel, const uint8_t *w, size_t row_bytes, size_t n_rows, size_t i,
+                       size_t n, const float_rows *type)
+{
+    float row[BLOCK];
+    for (size_t r = 0; r < n_rows; r++) {
+        float *to = panel + i * PANEL + r / ROWS * n * ROWS + r % ROWS * CR_CHAINS;
+        type->decode(w + r * row_bytes + i / type->weights * type->bytes, row, n);
+        for (size_t k = 0; k < n; k += CR_CHAINS)
+            for (size_t p = 0; p < CR_CHAINS; p += LANES)
+                vec_store(to + k * ROWS + p, vec_load(row + k + p));
+    }
+}
+
+/* ---- rows times columns ---- */
+
+/* At most PANEL rows. */
+typedef struct rows {
+    const float_rows *type;
+    const uint8_t *w;
+    size_t row_bytes, n_rows, n;
+    const float *panel;
+} rows;
+
+/* ROWS rows from row r on, of elements [i, i + n). */
+CR_INLINE void tile_rows(tile *t, const rows *w, size_t r, size_t i, size_t n)
+{
+    for (size_t k = 0; k < ROWS; k++)
+        if (w->type->decode)
+            t->row[k] = (const uint8_t *)(w->panel + i * PANEL + r * n + k * CR_CHAINS);
+        else
+            t->row[k] = w->w + CR_MIN(r + k, w->n_rows - 1) * w->row_bytes + i * w->type->bytes;
+}
+
+/* Elements [i, i + n) of all rows and of n_x columns. */
+static void multiply_block(tile_sums (*sums)[GROUP], const rows *w, const float *const *x,
+                           size_t n_x, size_t i, size_t n)
+{
+    uint8_t last[ROWS][CR_CHAINS * sizeof(float)] = { 0 };
+    const size_t n_tiles = (n_x + COLUMNS - 1) / COLUMNS;
+    tile t = { .n_steps = (n + CR_CHAINS - 1) / CR_CHAINS, .is_first = i == 0 };
+    for (size_t r = 0; r < w->n_rows; r += ROWS) {
+        tile_rows(&t, w, r, i, n);
+        for (size_t k = 0; n < CR_CHAINS && k < ROWS; k++)
+            t.row[k] = memcpy(last[k], t.row[k], n * w->type->bytes);
+        for (size_t k = 0; k < n_tiles; k++) {
+            const size_t c = n_x * k / n_tiles, end = n_x * (k + 1) / n_tiles;
+            t.x = x + c;
+            t.sums = sums[r / ROWS] + c;
+            w->type->multiply[end - c](&t);
         }
     }
 }
 
-#define MATMUL_FLOATS(type, tier)                                                                  \
-    void cr_matmul_##type##__##tier(float *y, size_t y_stride, const void *w, size_t row_bytes,    \
+/* y[c * y_stride + r] of at most GROUP columns. */
+static void multiply_group(float *y, size_t y_stride, const rows *w, const cr_act *x, size_t n_x,
+                           tile_sums (*sums)[GROUP])
+{
+    const size_t whole = w->n / CR_CHAINS * CR_CHAINS;
+    const float *from[GROUP];
+    for (size_t i = 0; i < whole; i += BLOCK) {
+        for (size_t c = 0; c < n_x; c++)
+            from[c] = x[c].f + i;
+        multiply_block(sums, w, from, n_x, i, CR_MIN(whole - i, (size_t)BLOCK));
+    }
+    if (whole < w->n) {
+        /* Chains without an element get +0 * -0, which leaves them what they are, -0 too. */
+        float last[GROUP][CR_CHAINS];
+        for (size_t c = 0; c < n_x; c++) {
+            for (size_t k = 0; k < CR_CHAINS; k++)
+                last[c][k] = whole + k < w->n ? x[c].f[whole + k] : -0.0f;
+            from[c] = last[c];
+        }
+        multiply_block(sums, w, from, n_x, whole, w->n - whole);
+    }
+    for (size_t r = 0; r < w->n_rows; r += ROWS)
+        store_sums(y + r, y_stride, sums[r / ROWS], n_x, CR_MIN(w->n_rows - r, (size_t)ROWS));
+}
+
+static void matmul_floats(float *y, size_t y_stride, const void *w, size_t row_bytes, size_t n_rows,
+                          const cr_act *x, size_t n_x, void *scratch, const float_rows *type)
+{
+    tile_sums(*sums)[GROUP] = scratch;
+    float *panel = (float *)(void *)(sums + PANEL / ROWS);
+    for (size_t r = 0; r < n_rows; r += PANEL) {
+        const rows some = { .type = type,
+                            .w = (const uint8_t *)w + r * row_bytes,
+                            .row_bytes = row_bytes,
+                            .n_rows = CR_MIN(n_rows - r, (size_t)PANEL),
+                            .n = x->n,
+                            .panel = panel };
+        for (size_t i = 0; type->decode && i < x->n; i += BLOCK)
+            fill_panel(panel, some.w, row_bytes, some.n_rows, i, CR_MIN(x->n - i, (size_t)BLOCK),
+                       type);
+        for (size_t c = 0; c < n_x; c += GROUP)
+            multiply_group(y + c * y_stride + r, y_stride, &some, x + c,
+                           CR_MIN(n_x - c, (size_t)GROUP), sums);
+    }
+}
+
+#define MATMUL(name, tier, ...)                                                                    \
+    void cr_matmul_##name##__##tier(float *y, size_t y_stride, const void *w, size_t row_bytes,    \
                                     size_t n_rows, const cr_act *x, size_t n_x, void *scratch)     \
     {                                                                                              \
-        matmul_floats(y, y_stride, w, row_bytes, n_rows, x, n_x, scratch, load_##type);            \
+        static const float_rows type = { __VA_ARGS__ };                                            \
+        matmul_floats(y, y_stride, w, row_bytes, n_rows, x, n_x, scratch, &type);                  \
     }
+
+/* A type that is floats, of so many bytes; load_<name> reads them. */
+#define MATMUL_FLOATS(name, tier, bytes)                                                           \
+    TILES(name, CR_CHAINS *bytes, load_##name)                                                     \
+    MATMUL(name, tier, multiply_##name, 1, bytes, NULL)
+
+#define MATMUL_DECODED(name, tier, weights, bytes, decode)                                         \
+    MATMUL(name, tier, multiply_panel, weights, bytes, decode)
+
+/* Types that become floats first. */
+#define MATMULS_DECODED(tier)                                                                      \
+    MATMUL_DECODED(iq2_xxs, tier, 256, 66, cr_dequantize_IQ2_XXS)                                  \
+    MATMUL_DECODED(iq2_xs, tier, 256, 74, cr_dequantize_IQ2_XS)                                    \
+    MATMUL_DECODED(iq2_s, tier, 256, 82, cr_dequantize_IQ2_S)                                      \
+    MATMUL_DECODED(iq3_xxs, tier, 256, 98, cr_dequantize_IQ3_XXS)                                  \
+    MATMUL_DECODED(iq3_s, tier, 256, 110, cr_dequantize_IQ3_S)                                     \
+    MATMUL_DECODED(iq1_s, tier, 256, 50, cr_dequantize_IQ1_S)                                      \
+    MATMUL_DECODED(iq1_m, tier, 256, 56, cr_dequantize_IQ1_M)                                      \
+    MATMUL_DECODED(tq1_0, tier, 256, 54, cr_dequantize_TQ1_0)                                      \
+    MATMUL_DECODED(tq2_0, tier, 256, 66, cr_dequantize_TQ2_0)                                      \
+    MATMUL_DECODED(mxfp4, tier, 32, 17, cr_dequantize_MXFP4)
 
 #endif
