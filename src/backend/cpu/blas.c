@@ -50,9 +50,9 @@ MATMUL(BF16)
 void cr_blas_kernels(cr_kernels *out)
 {
     openblas_set_num_threads(1);
-    out->matmul[CR_TYPE_F32] = matmul_F32;
-    out->matmul[CR_TYPE_F16] = matmul_F16;
-    out->matmul[CR_TYPE_BF16] = matmul_BF16;
+    out->matmul_wide[CR_TYPE_F32] = matmul_F32;
+    out->matmul_wide[CR_TYPE_F16] = matmul_F16;
+    out->matmul_wide[CR_TYPE_BF16] = matmul_BF16;
 }
 
 const char *cr_blas_name(void)

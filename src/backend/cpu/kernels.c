@@ -2,7 +2,7 @@
 #include "backend/cpu/kernels.h"
 
 /* Columns that pay for unpacking a panel. */
-enum { LEAST_COLUMNS = 4, LEAST_COLUMNS_FLOAT = 16, LEAST_COLUMNS_WIDE = 12 };
+enum { LEAST_COLUMNS = 4, LEAST_COLUMNS_FLOAT = 2, LEAST_COLUMNS_WIDE = 12 };
 
 void cr_kernels_get(cr_tier tier, cr_kernels *out)
 {

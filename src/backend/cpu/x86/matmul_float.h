@@ -25,6 +25,7 @@ typedef struct tile {
     size_t n_steps;
     tile_sums *sums; /* [columns]; whatever they are before the first block */
     bool is_first;
+    size_t ahead; /* from a byte of a row to the one to prefetch for later */
 } tile;
 
 typedef void multiply_tile(const tile *t);
@@ -41,7 +42,7 @@ _Static_assert(PANEL / ROWS * GROUP * sizeof(tile_sums) <= CR_PANEL_CHAIN_BYTES,
 _Static_assert(PANEL *CR_ACT_BLOCK * sizeof(float) <= CR_PANEL_BLOCK_BYTES, "cr_panel_bytes");
 
 /* step_bytes: from sixteen elements of a row to the next. */
-CR_INLINE void multiply(const tile *t, size_t step_bytes, size_t n_x, load_lanes *load)
+CR_INLINE void multiply(const tile *t, size_t step_bytes, size_t n_x, load_lanes *load, bool fetch)
 {
     const uint8_t *row[ROWS];
     const float *x[COLUMNS];
@@ -67,6 +68,8 @@ CR_INLINE void multiply(const tile *t, size_t step_bytes, size_t n_x, load_lanes
             CR_UNROLL
             for (size_t r = 0; r < ROWS; r++) {
                 const vec w = load(row[r] + s * step_bytes, p * LANES);
+                if (fetch && p == 0)
+                    _mm_prefetch((const char *)row[r] + s * step_bytes + t->ahead, _MM_HINT_T1);
                 CR_UNROLL
                 for (size_t c = 0; c < n_x; c++)
                     sum[c][r] = vec_fma(w, a[c], sum[c][r]);
@@ -80,14 +83,14 @@ CR_INLINE void multiply(const tile *t, size_t step_bytes, size_t n_x, load_lanes
     }
 }
 
-#define TILE(n_x, name, step_bytes, load)                                                          \
+#define TILE(n_x, name, step_bytes, load, fetch)                                                   \
     static void multiply_##name##_##n_x(const tile *t)                                             \
     {                                                                                              \
-        multiply(t, step_bytes, n_x, load);                                                        \
+        multiply(t, step_bytes, n_x, load, fetch);                                                 \
     }
 #define TILE_ENTRY(n_x, name, ...) [n_x] = multiply_##name##_##n_x,
-#define TILES(name, step_bytes, load)                                                              \
-    COUNTS(TILE, name, step_bytes, load)                                                           \
+#define TILES(name, step_bytes, load, fetch)                                                       \
+    COUNTS(TILE, name, step_bytes, load, fetch)                                                    \
     static multiply_tile *const multiply_##name[COLUMNS + 1] = { COUNTS(TILE_ENTRY, name, ) };
 
 /* ---- panels ---- */
@@ -99,7 +102,7 @@ CR_INLINE vec load_f32(const uint8_t *row, size_t i)
 
 enum { PANEL_STEP = ROWS * CR_CHAINS }; /* floats */
 
-TILES(panel, PANEL_STEP * sizeof(float), load_f32)
+TILES(panel, PANEL_STEP * sizeof(float), load_f32, false)
 
 /* Elements [i, i + n) of some rows, at most BLOCK of them. */
 static void fill_panel(float *panel, const uint8_t *w, size_t row_bytes, size_t n_rows, size_t i,
@@ -141,7 +144,10 @@ static void multiply_block(tile_sums (*sums)[GROUP], const rows *w, const float 
 {
     uint8_t last[ROWS][CR_CHAINS * sizeof(float)] = { 0 };
     const size_t n_tiles = (n_x + COLUMNS - 1) / COLUMNS;
-    tile t = { .n_steps = (n + CR_CHAINS - 1) / CR_CHAINS, .is_first = i == 0 };
+    tile t = { .n_steps = (n + CR_CHAINS - 1) / CR_CHAINS,
+               .is_first = i == 0,
+               .ahead =
+                   (4095 + ROWS * w->row_bytes) / (ROWS * w->row_bytes) * ROWS * w->row_bytes };
     for (size_t r = 0; r < w->n_rows; r += ROWS) {
         tile_rows(&t, w, r, i, n);
         for (size_t k = 0; n < CR_CHAINS && k < ROWS; k++)
@@ -211,7 +217,7 @@ static void matmul_floats(float *y, size_t y_stride, const void *w, size_t row_b
 
 /* A type that is floats, of so many bytes; load_<name> reads them. */
 #define MATMUL_FLOATS(name, tier, bytes)                                                           \
-    TILES(name, CR_CHAINS *bytes, load_##name)                                                     \
+    TILES(name, CR_CHAINS *bytes, load_##name, true)                                               \
     MATMUL(name, tier, multiply_##name, 1, bytes, NULL)
 
 #define MATMUL_DECODED(name, tier, weights, bytes, decode)                                         \
