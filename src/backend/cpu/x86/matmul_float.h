@@ -1,5 +1,5 @@
 /* Matrices of floats times many columns, for both AVX levels, and of types that become floats
- * first. Who includes this has defined the vectors (lanes16.h or lanes8.h), ROWS, COLUMNS, COUNTS,
+ * first. Who includes this has included decode8.h or decode16.h and defined ROWS, COLUMNS, COUNTS,
  * which lists the numbers up to COLUMNS, PANEL, GROUP, BLOCK and store_sums.
  *
  * A vector is the sixteen chains of one result, or half of them: element k of a row and element k
@@ -12,6 +12,8 @@
  *     panel    [n / BLOCK][PANEL / ROWS][BLOCK / 16][ROWS][16] */
 #ifndef CR_MATMUL_FLOAT_H
 #define CR_MATMUL_FLOAT_H
+
+#include "backend/cpu/x86/decode.h"
 
 #include <string.h>
 
@@ -111,7 +113,10 @@ static void fill_panel(float *panel, const uint8_t *w, size_t row_bytes, size_t 
     float row[BLOCK];
     for (size_t r = 0; r < n_rows; r++) {
         float *to = panel + i * PANEL + r / ROWS * n * ROWS + r % ROWS * CR_CHAINS;
-        type->decode(w + r * row_bytes + i / type->weights * type->bytes, row, n);
+        const uint8_t *blocks = w + r * row_bytes + i / type->weights * type->bytes;
+        for (size_t at = 0; at < n / type->weights * type->bytes; at += 64)
+            _mm_prefetch((const char *)blocks + PANEL * row_bytes + at, _MM_HINT_T1);
+        type->decode(blocks, row, n);
         for (size_t k = 0; k < n; k += CR_CHAINS)
             for (size_t p = 0; p < CR_CHAINS; p += LANES)
                 vec_store(to + k * ROWS + p, vec_load(row + k + p));
@@ -220,20 +225,8 @@ static void matmul_floats(float *y, size_t y_stride, const void *w, size_t row_b
     TILES(name, CR_CHAINS *bytes, load_##name, true)                                               \
     MATMUL(name, tier, multiply_##name, 1, bytes, NULL)
 
-#define MATMUL_DECODED(name, tier, weights, bytes, decode)                                         \
-    MATMUL(name, tier, multiply_panel, weights, bytes, decode)
-
-/* Types that become floats first. */
-#define MATMULS_DECODED(tier)                                                                      \
-    MATMUL_DECODED(iq2_xxs, tier, 256, 66, cr_dequantize_IQ2_XXS)                                  \
-    MATMUL_DECODED(iq2_xs, tier, 256, 74, cr_dequantize_IQ2_XS)                                    \
-    MATMUL_DECODED(iq2_s, tier, 256, 82, cr_dequantize_IQ2_S)                                      \
-    MATMUL_DECODED(iq3_xxs, tier, 256, 98, cr_dequantize_IQ3_XXS)                                  \
-    MATMUL_DECODED(iq3_s, tier, 256, 110, cr_dequantize_IQ3_S)                                     \
-    MATMUL_DECODED(iq1_s, tier, 256, 50, cr_dequantize_IQ1_S)                                      \
-    MATMUL_DECODED(iq1_m, tier, 256, 56, cr_dequantize_IQ1_M)                                      \
-    MATMUL_DECODED(tq1_0, tier, 256, 54, cr_dequantize_TQ1_0)                                      \
-    MATMUL_DECODED(tq2_0, tier, 256, 66, cr_dequantize_TQ2_0)                                      \
-    MATMUL_DECODED(mxfp4, tier, 32, 17, cr_dequantize_MXFP4)
+/* A type that becomes floats first, of decode.h's list. */
+#define MATMUL_DECODED(name, tier, weights, bytes)                                                 \
+    MATMUL(name, tier, multiply_panel, weights, bytes, decode_##name)
 
 #endif

@@ -1,5 +1,5 @@
 /* What matmul_float.h needs, eight lanes: a vector is half of the chains of a result. */
-#include "backend/cpu/x86/lanes8.h"
+#include "backend/cpu/x86/decode8.h"
 
 /* Both halves read the same lines: a block of rows and columns fits L1. */
 enum { ROWS = 4, COLUMNS = 3, PANEL = 16, GROUP = 12, BLOCK = 256 };
@@ -36,4 +36,6 @@ CR_INLINE vec load_bf16(const uint8_t *row, size_t i)
 MATMUL_FLOATS(f32, avx2, 4)
 MATMUL_FLOATS(f16, avx2, 2)
 MATMUL_FLOATS(bf16, avx2, 2)
-MATMULS_DECODED(avx2)
+
+#define DECODED(name, weights, bytes, unpack) MATMUL_DECODED(name, avx2, weights, bytes)
+DECODERS(DECODED)

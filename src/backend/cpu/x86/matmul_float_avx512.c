@@ -1,5 +1,5 @@
 /* What matmul_float.h needs, sixteen lanes: a vector is all chains of a result. */
-#include "backend/cpu/x86/lanes16.h"
+#include "backend/cpu/x86/decode16.h"
 
 /* Long blocks: rows and columns from L2 in time cost less than chains that wait. */
 enum { ROWS = 4, COLUMNS = 6, PANEL = 16, GROUP = 6, BLOCK = 2048 };
@@ -47,4 +47,6 @@ CR_INLINE vec load_bf16(const uint8_t *row, size_t i)
 MATMUL_FLOATS(f32, avx512, 4)
 MATMUL_FLOATS(f16, avx512, 2)
 MATMUL_FLOATS(bf16, avx512, 2)
-MATMULS_DECODED(avx512)
+
+#define DECODED(name, weights, bytes, unpack) MATMUL_DECODED(name, avx512, weights, bytes)
+DECODERS(DECODED)
