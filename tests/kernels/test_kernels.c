@@ -387,11 +387,41 @@ static void check_matmul_type(cr_tier tier, cr_type type, cr_matvec *define, cr_
     check_matmul_shape(tier, type, define, kernel, f, MAX_K, 18, 9);
 }
 
+/* Products that round to -0 in all chains, of which a row's end has only one more: the others stay
+ * -0, and so does the row. */
+static void check_matmul_negative_zero(cr_tier tier, cr_type type, cr_matvec *define,
+                                       cr_matmul *kernel)
+{
+    enum { N = CR_CHAINS + 1, N_ROWS = 5, N_X = 3 };
+    uint8_t w[N_ROWS * N * sizeof(float)];
+    memset(w, 0x80, sizeof w); /* below zero, and small, in all types of floats */
+    cr_act x[N_X];
+    for (size_t c = 0; c < N_X; c++) {
+        x[c] = act_new(N);
+        for (size_t i = 0; i < N; i++)
+            x[c].f[i] = 0x1p-149f;
+    }
+    const size_t row_bytes = cr_type_bytes(cr_type_get(type), N);
+    void *scratch = aligned_alloc(64, cr_panel_bytes(N));
+    assert_non_null(scratch);
+    float want[N_ROWS], got[N_X * N_ROWS];
+    define(want, w, row_bytes, N_ROWS, &x[0]);
+    assert_int_equal(bits_of(want[0]), 0x80000000u);
+    kernel(got, N_ROWS, w, row_bytes, N_ROWS, x, N_X, scratch);
+    for (size_t c = 0; c < N_X; c++) {
+        assert_same(want, got + c * N_ROWS, N_ROWS, "-0", tier);
+        free(x[c].f);
+    }
+    free(scratch);
+}
+
 static void check_matmul(cr_tier tier, const cr_kernels *scalar, const cr_kernels *kernels)
 {
     fence f = fence_new((size_t)MAX_K * 4 * MAX_PANEL_ROWS + 4096);
     for (size_t t = 0; t < CR_COUNT(types); t++) {
         const cr_type type = types[t];
+        if (kernels->matmul[type] && is_single(type))
+            check_matmul_negative_zero(tier, type, scalar->matvec[type], kernels->matmul[type]);
         if (kernels->matmul[type])
             check_matmul_type(tier, type, scalar->matvec[type], kernels->matmul[type], &f);
         if (kernels->matmul_wide[type])

@@ -1,7 +1,7 @@
 /* Matrices of floats times many columns, through OpenBLAS: builds with CERA_BLAS only.
  *
  * Its order of sums is its own, and other for other shapes: a row's bits depend on how many rows
- * are computed with it (docs/numerics.md). Few columns still go to matvec.
+ * are computed with it (docs/numerics.md). Few columns still go to our own kernels.
  *
  * Every worker multiplies its own tile, on its own thread: OpenBLAS is told to start none. */
 #include "backend/cpu/kernels.h"
