@@ -2,7 +2,7 @@
 #include "backend/cpu/x86/decode16.h"
 
 /* Long blocks: rows and columns from L2 in time cost less than chains that wait. */
-enum { ROWS = 4, COLUMNS = 6, PANEL = 16, GROUP = 6, BLOCK = 2048 };
+enum { ROWS = 4, COLUMNS = 6, PANEL = 32, GROUP = 6, BLOCK = 2048 };
 #define COUNTS(X, ...)                                                                             \
     X(1, __VA_ARGS__)                                                                              \
     X(2, __VA_ARGS__) X(3, __VA_ARGS__) X(4, __VA_ARGS__) X(5, __VA_ARGS__) X(6, __VA_ARGS__)
