@@ -23,9 +23,10 @@ enum {
 /* What columns have beside their bytes, of sixteen blocks: one of each chain. */
 typedef struct column_blocks {
     float d[COLUMNS][CR_CHAINS];
-    float d_sum[COLUMNS][CR_CHAINS]; /* d times the sum, for minima */
+    float d_sum[COLUMNS][CR_CHAINS];   /* d times the sum, for minima */
+    int32_t pairs[COLUMNS][CR_CHAINS]; /* sums of the halves as words, for minima of halves */
     int32_t begin[2][COLUMNS]
-                 [CR_CHAINS]; /* sums times minus the offset: of all, or of the halves */
+                 [CR_CHAINS]; /* sums, of all or of the halves, times minus the offset */
 } column_blocks;
 
 /* A vector for each column and panel. */
@@ -49,7 +50,9 @@ CR_INLINE void prepare_columns(column_blocks *to, const cr_act *x, size_t n_colu
             const __m512 d = _mm512_load_ps(x[c].d + b);
             const __m512i sums = _mm512_load_si512(x[c].sum + 2 * b); /* of halves, as words */
             _mm512_store_ps(to->d[c], d);
-            if (type->minima) {
+            if (type->minima && type->groups) {
+                _mm512_store_si512(to->pairs[c], sums);
+            } else if (type->minima) {
                 const __m512i sum = _mm512_madd_epi16(sums, _mm512_set1_epi16(1));
                 _mm512_store_ps(to->d_sum[c], _mm512_mul_ps(d, _mm512_cvtepi32_ps(sum)));
             } else if (type->groups) {
@@ -130,7 +133,8 @@ CR_INLINE void multiply_chain(tile_floats sum, const tile *t, size_t i, size_t n
             for (size_t p = 0; p < n_panels; p++) { /* less than 2^24 */
                 exact[c][p] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[c][p]), block[p]->scale[half],
                                               exact[c][p]);
-                dot[c][p] = _mm512_set1_epi32(columns->begin[1][c][i]);
+                dot[c][p] = type->minima ? _mm512_setzero_si512()
+                                         : _mm512_set1_epi32(columns->begin[1][c][i]);
             }
         }
         CR_UNROLL
@@ -140,7 +144,12 @@ CR_INLINE void multiply_chain(tile_floats sum, const tile *t, size_t i, size_t n
             const __m512 d = _mm512_mul_ps(block[p]->d, _mm512_set1_ps(columns->d[c][i]));
             const __m512 s = type->groups ? exact[c][p] : _mm512_cvtepi32_ps(dot[c][p]);
             sum[c][p] = _mm512_fmadd_ps(s, d, sum[c][p]);
-            if (type->minima) {
+            if (type->minima && type->groups) {
+                const __m512i pair = _mm512_set1_epi32(columns->pairs[c][i]);
+                const __m512 minima = _mm512_cvtepi32_ps(_mm512_madd_epi16(block[p]->pairs, pair));
+                const __m512 unit = _mm512_mul_ps(block[p]->m, _mm512_set1_ps(columns->d[c][i]));
+                sum[c][p] = _mm512_fmadd_ps(minima, unit, sum[c][p]);
+            } else if (type->minima) {
                 const __m512 d_sum = _mm512_set1_ps(columns->d_sum[c][i]);
                 sum[c][p] = _mm512_fmadd_ps(block[p]->m, d_sum, sum[c][p]);
             }
@@ -192,7 +201,7 @@ CR_INLINE void multiply_columns(const tile *t, size_t n_panels, size_t n_columns
         multiply(t, n_panels, 1, pairs, type);
 }
 
-/* Functions, not inlined into each type's kernel: there are only three kinds. */
+/* Functions, not inlined into each type's kernel: there are only four kinds. */
 #define MULTIPLY_TILE(kind, ...)                                                                   \
     static void multiply_##kind(const tile *t, size_t n_panels, size_t n_columns,                  \
                                 tile_floats *pairs)                                                \
@@ -206,6 +215,20 @@ CR_INLINE void multiply_columns(const tile *t, size_t n_panels, size_t n_columns
 MULTIPLY_TILE(plain, .groups = false)
 MULTIPLY_TILE(minima, .minima = true)
 MULTIPLY_TILE(halves, .groups = true)
+MULTIPLY_TILE(minima_of_halves, .minima = true, .groups = true)
+
+CR_INLINE void multiply_tile(const tile *t, size_t n_panels, size_t n_columns, tile_floats *pairs,
+                             const weights *type)
+{
+    if (type->minima && type->groups)
+        multiply_minima_of_halves(t, n_panels, n_columns, pairs);
+    else if (type->minima)
+        multiply_minima(t, n_panels, n_columns, pairs);
+    else if (type->groups)
+        multiply_halves(t, n_panels, n_columns, pairs);
+    else
+        multiply_plain(t, n_panels, n_columns, pairs);
+}
 
 /* Rows i on: n_panels panels of them. */
 CR_INLINE void matmul_panels(float *y, size_t y_stride, const void *w, size_t row_bytes,
@@ -234,8 +257,47 @@ CR_INLINE void matmul_panels(float *y, size_t y_stride, const void *w, size_t ro
         for (size_t k = 0; k < n_columns; k++)
             t.q[k] = x[c + k].q;
         prepare_columns(columns, x + c, n_columns, type);
-        (type->groups ? multiply_halves : (type->minima ? multiply_minima : multiply_plain))(
-            &t, n_panels, n_columns, pairs);
+        multiply_tile(&t, n_panels, n_columns, pairs, type);
+    }
+}
+
+/* ---- Q2_K, for which tiles of AMX lack sums of halves ---- */
+
+/* Bytes 2 k and 2 k + 1 of each lane, as words. */
+CR_INLINE __m512i byte_pair(__m512i bytes, int k)
+{
+    const __m512i pair = _mm512_srl_epi32(bytes, _mm_cvtsi32_si128(16 * k));
+    const __m512i second = _mm512_slli_epi32(pair, 8);
+    return and_or(second, _mm512_set1_epi32(255 << 16),
+                  _mm512_and_si512(pair, _mm512_set1_epi32(255)));
+}
+
+/* [16 bytes: a scale, and above it a minimum][2][32 bytes: two bits of four blocks][d][dmin], 84
+ * bytes */
+static void fill_q2_k(panel_block *to, const panel_rows *r, size_t n_blocks)
+{
+    for (size_t super = 0; super < n_blocks / 8; super++) {
+        const size_t at = 84 * super;
+        __m512i pairs[4];
+        transpose(pairs, r, at);
+        const __m512i dm = load_dwords(r, at + 80);
+        const __m512i minus = _mm512_xor_si512(dm, _mm512_set1_epi32(INT32_MIN)); /* -dmin */
+        const __m512 d = low_halves(dm), minus_dmin = high_halves(minus);
+        for (int half = 0; half < 2; half++) {
+            __m512i two[8];
+            transpose(two, r, at + 16 + 32 * (size_t)half);
+            transpose(two + 4, r, at + 32 + 32 * (size_t)half);
+            for (int b = 4 * half; b < 4 * half + 4; b++, to++) {
+                for (int k = 0; k < 8; k++)
+                    to->w[k] =
+                        _mm512_and_si512(_mm512_srl_epi32(two[k], _mm_cvtsi32_si128(b % 4 * 2)),
+                                         _mm512_set1_epi8(3));
+                set_scales(to, low_nibbles(pairs[b / 2]), b % 2);
+                to->pairs = byte_pair(high_nibbles(pairs[b / 2]), b % 2);
+                to->d = d;
+                to->m = minus_dmin;
+            }
+        }
     }
 }
 
@@ -245,3 +307,4 @@ CR_INLINE void matmul_panels(float *y, size_t y_stride, const void *w, size_t ro
 
 #define MATMUL_AVX512(name, ...) MATMUL(name, avx512, __VA_ARGS__)
 PANEL_TYPES(MATMUL_AVX512)
+MATMUL_AVX512(q2_k, .fill = fill_q2_k, .minima = true, .groups = true)

@@ -18,6 +18,7 @@ typedef struct panel_block {
     __m512i w[8];    /* [32 / 4][row][4]: weight plus the type's offset */
     __m512 d, m;     /* [row] */
     __m512 scale[2]; /* [row]: of a block's halves, where they have one each: an integer */
+    __m512i pairs;   /* [row]: minima of the halves, as words */
 } panel_block;
 
 /* Sixteen rows; the last one again in place of those that do not exist. */
@@ -265,7 +266,7 @@ static void fill_q3_k(panel_block *to, const panel_rows *r, size_t n_blocks)
 typedef struct weights {
     panel_fill *fill;
     short offset; /* a byte is so much more than the weight */
-    bool minima;  /* m is a minimum */
+    bool minima;  /* m is a minimum; with groups, the unit of pairs */
     bool groups;  /* a block's halves have integer scales */
 } weights;
 
