@@ -103,7 +103,7 @@ CR_INLINE void add_product(__m512 chain[GROUP], const product from[2], const cr_
                            const panel_block *w, size_t n_columns, const weights *type)
 {
     const __m512 d = w->d, m = w->m;
-    const __m512i scales = _mm512_castps_si512(m);
+    const __m512i scales = w->scale;
     const __m512 scale0 = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(scales, 16), 16));
     const __m512 scale1 = _mm512_cvtepi32_ps(_mm512_srai_epi32(scales, 16));
     CR_UNROLL

@@ -55,7 +55,7 @@ CR_INLINE __m512i dot_block(__m512i dot0, __m512i dot1, const panel_block *block
                             const weights *type)
 {
     if (type->groups) {
-        const __m512i scales = _mm512_castps_si512(block->m);
+        const __m512i scales = block->scale;
         const __m512i scale0 = _mm512_srai_epi32(_mm512_slli_epi32(scales, 16), 16);
         const __m512i scale1 = _mm512_srai_epi32(scales, 16);
         const __m512i offset =
@@ -99,8 +99,13 @@ CR_INLINE void multiply_block(__m512 (*chain)[PANELS], __mmask16 begun,
             const __m512i dot = dot_block(dot0[c][p], dot1[c][p], &block[p], sums, type);
             sum[c][p] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(block[p].d, d),
                                         _mm512_maskz_load_ps(begun, &chain[c][p]));
-            if (type->minima)
+            if (type->minima && type->groups) {
+                const __m512i minima = _mm512_madd_epi16(block[p].pairs, sums);
+                sum[c][p] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(minima),
+                                            _mm512_mul_ps(block[p].m, d), sum[c][p]);
+            } else if (type->minima) {
                 sum[c][p] = _mm512_fmadd_ps(block[p].m, d_sum, sum[c][p]);
+            }
         }
     }
     CR_UNROLL
@@ -173,9 +178,41 @@ CR_INLINE void matmul_panels(float *y, size_t y_stride, const void *w, size_t ro
                  CR_MIN(n_x - c, (size_t)GROUP), chains, ahead, type);
 }
 
+/* ---- Q2_K, which AMX has not: its columns are packed without the sums of halves ---- */
+
+/* [16 bytes: a scale, and above it a minimum][2][32 bytes: two bits of four blocks][d][dmin], 84
+ * bytes */
+static void fill_q2_k(panel_block *to, const panel_rows *r, size_t n_blocks)
+{
+    for (size_t super = 0; super < n_blocks / 8; super++) {
+        const size_t at = 84 * super;
+        __m512i pairs[4];
+        transpose(pairs, r, at);
+        const __m512i dm = load_dwords(r, at + 80);
+        const __m512i minus = _mm512_xor_si512(dm, _mm512_set1_epi32(INT32_MIN)); /* -dmin */
+        const __m512 d = low_halves(dm), minus_dmin = high_halves(minus);
+        for (int half = 0; half < 2; half++) {
+            __m512i two[8];
+            transpose(two, r, at + 16 + 32 * (size_t)half);
+            transpose(two + 4, r, at + 32 + 32 * (size_t)half);
+            for (int b = 4 * half; b < 4 * half + 4; b++, to++) {
+                for (int k = 0; k < 8; k++)
+                    to->w[k] =
+                        _mm512_and_si512(_mm512_srl_epi32(two[k], _mm_cvtsi32_si128(b % 4 * 2)),
+                                         _mm512_set1_epi8(3));
+                set_scales(to, low_nibbles(pairs[b / 2]), b % 2);
+                to->pairs = byte_pair(high_nibbles(pairs[b / 2]), b % 2);
+                to->d = d;
+                to->m = minus_dmin;
+            }
+        }
+    }
+}
+
 /* ---- the kernels ---- */
 
 #include "backend/cpu/x86/panel_matmul.h"
 
 #define MATMUL_AVX512(name, ...) MATMUL(name, avx512, __VA_ARGS__)
 PANEL_TYPES(MATMUL_AVX512)
+MATMUL_AVX512(q2_k, .fill = fill_q2_k, .minima = true, .groups = true)

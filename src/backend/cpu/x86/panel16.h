@@ -15,8 +15,9 @@ enum { PANEL = 16 };
 typedef __m512i ints;
 
 typedef struct panel_block {
-    __m512i w[8]; /* [32 / 4][row][4]: weight plus the type's offset */
-    __m512 d, m;  /* [row] */
+    __m512i w[8];         /* [32 / 4][row][4]: weight plus the type's offset */
+    __m512 d, m;          /* [row] */
+    __m512i scale, pairs; /* [row]: integer scales and minima of a block's halves, as words */
 } panel_block;
 
 /* Sixteen rows; the last one again in place of those that do not exist. */
@@ -185,19 +186,18 @@ CR_INLINE void add_top(panel_block *to, const __m512i top[8], int shift, char ke
 }
 
 /* Bytes 2 k and 2 k + 1 of each lane, as words. */
-CR_INLINE __m512 scale_pair(__m512i bytes, int k)
+CR_INLINE __m512i byte_pair(__m512i bytes, int k)
 {
     const __m512i pair = _mm512_srl_epi32(bytes, _mm_cvtsi32_si128(16 * k));
     const __m512i first = _mm512_srai_epi32(_mm512_slli_epi32(pair, 24), 24);
     const __m512i second = _mm512_srai_epi32(_mm512_slli_epi32(pair, 16), 24);
-    return _mm512_castsi512_ps(
-        _mm512_mask_blend_epi16(0xaaaaaaaa, first, _mm512_slli_epi32(second, 16)));
+    return _mm512_mask_blend_epi16(0xaaaaaaaa, first, _mm512_slli_epi32(second, 16));
 }
 
-/* Bytes 2 k and 2 k + 1 of each lane are the scales of the block's halves, which m gets. */
+/* Bytes 2 k and 2 k + 1 of each lane are the scales of the block's halves. */
 CR_INLINE void set_scales(panel_block *to, __m512i bytes, int k)
 {
-    to->m = scale_pair(bytes, k);
+    to->scale = byte_pair(bytes, k);
 }
 
 #include "backend/cpu/x86/panel_fill.h"
@@ -266,8 +266,8 @@ static void fill_q3_k(panel_block *to, const panel_rows *r, size_t n_blocks)
 typedef struct weights {
     panel_fill *fill;
     short offset; /* a byte is so much more than the weight */
-    bool minima;  /* m is a minimum */
-    bool groups;  /* m has the integer scales of a block's halves */
+    bool minima;  /* m is a minimum; with groups, the unit of pairs */
+    bool groups;  /* a block's halves have integer scales */
 } weights;
 
 /* TYPE(name, members of weights) */
