@@ -8,8 +8,6 @@
 
 #include "backend/cpu/x86/avx512.h"
 
-#include <string.h>
-
 enum { PANEL = 16 };
 
 typedef __m512i ints;
@@ -20,66 +18,25 @@ typedef struct panel_block {
     __m512i scale, pairs; /* [row]: integer scales and minima of a block's halves, as words */
 } panel_block;
 
-/* Sixteen rows; the last one again in place of those that do not exist. */
-typedef struct panel_rows {
-    const uint8_t *p[PANEL];
-    __m512i offset; /* of each, from the first */
-} panel_rows;
-
-/* The rows of the next panels, block_bytes of them for a block of these: fetched while these are
- * multiplied. They may lie behind the matrix, where a worker's share ends: fetching never faults. */
-typedef struct next_rows {
-    const char *p;
-    size_t block_bytes;
-} next_rows;
-
-CR_INLINE next_rows next_rows_at(const void *w, size_t row_bytes, size_t i, size_t n_panels,
-                                 size_t n_blocks)
-{
-    return (next_rows){ (const char *)((uintptr_t)w + i * row_bytes),
-                        n_panels * PANEL * row_bytes / n_blocks };
-}
-
-CR_INLINE void fetch_block(const next_rows *rows, size_t b)
-{
-    for (size_t at = 0; at < rows->block_bytes; at += 64)
-        _mm_prefetch(rows->p + b * rows->block_bytes + at, _MM_HINT_T1);
-}
-
-typedef void panel_fill(panel_block *to, const panel_rows *r, size_t n_blocks);
-
-CR_INLINE panel_rows panel_rows_at(const void *w, size_t row_bytes, size_t i, size_t n_rows)
-{
-    panel_rows r;
-    int32_t offset[PANEL]; /* rows are far from 128 MiB */
-    for (size_t k = 0; k < PANEL; k++) {
-        const size_t row = CR_MIN(i + k, n_rows - 1);
-        r.p[k] = (const uint8_t *)w + row * row_bytes;
-        offset[k] = (int32_t)((row - i) * row_bytes);
-    }
-    r.offset = _mm512_loadu_si512(offset);
-    return r;
-}
+#include "backend/cpu/x86/panel_rows.h"
 
 /* ---- filling a panel ---- */
 
-/* Row k, k + 4, k + 8 and k + 12: 16 bytes of each. */
+/* 16 bytes of row k, k + 4, k + 8 and k + 12. Masked broadcasts leave the port for shuffles alone. */
 CR_INLINE __m512i load_every_fourth(const panel_rows *r, int k, size_t at)
 {
-    const __m128i a = _mm_loadu_si128((const __m128i *)(r->p[k] + at));
-    const __m128i b = _mm_loadu_si128((const __m128i *)(r->p[k + 4] + at));
-    const __m128i c = _mm_loadu_si128((const __m128i *)(r->p[k + 8] + at));
-    const __m128i d = _mm_loadu_si128((const __m128i *)(r->p[k + 12] + at));
-    const __m256i ab = _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
-    const __m256i cd = _mm256_inserti128_si256(_mm256_castsi128_si256(c), d, 1);
-    return _mm512_inserti64x4(_mm512_castsi256_si512(ab), cd, 1);
+    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(r->p[k] + at)));
+    CR_UNROLL
+    for (int i = 1; i < 4; i++) {
+        const __m128i row = _mm_loadu_si128((const __m128i *)(r->p[k + 4 * i] + at));
+        v = _mm512_mask_broadcast_i32x4(v, (__mmask16)(15 << 4 * i), row);
+    }
+    return v;
 }
 
-/* 16 bytes of each row: to[k] gets bytes 4 k to 4 k + 3 of all. */
-CR_INLINE void transpose(__m512i to[4], const panel_rows *r, size_t at)
+/* Rows in their places from every fourth one: to[k] gets lanes 4 j + k, in order of their rows. */
+CR_INLINE void transpose_lanes(__m512i to[4], __m512i s0, __m512i s1, __m512i s2, __m512i s3)
 {
-    const __m512i s0 = load_every_fourth(r, 0, at), s1 = load_every_fourth(r, 1, at);
-    const __m512i s2 = load_every_fourth(r, 2, at), s3 = load_every_fourth(r, 3, at);
     const __m512i low01 = _mm512_unpacklo_epi32(s0, s1), high01 = _mm512_unpackhi_epi32(s0, s1);
     const __m512i low23 = _mm512_unpacklo_epi32(s2, s3), high23 = _mm512_unpackhi_epi32(s2, s3);
     to[0] = _mm512_unpacklo_epi64(low01, low23);
@@ -88,10 +45,32 @@ CR_INLINE void transpose(__m512i to[4], const panel_rows *r, size_t at)
     to[3] = _mm512_unpackhi_epi64(high01, high23);
 }
 
-/* Four bytes of each row. */
+/* 16 bytes of each row: to[k] gets bytes 4 k to 4 k + 3 of all. */
+CR_INLINE void transpose(__m512i to[4], const panel_rows *r, size_t at)
+{
+    transpose_lanes(to, load_every_fourth(r, 0, at), load_every_fourth(r, 1, at),
+                    load_every_fourth(r, 2, at), load_every_fourth(r, 3, at));
+}
+
+/* Four bytes of each row. Gathers are slow on some processors. */
 CR_INLINE __m512i load_dwords(const panel_rows *r, size_t at)
 {
-    return _mm512_i32gather_epi32(r->offset, r->p[0] + at, 1);
+    __m256i half[2];
+    CR_UNROLL
+    for (int h = 0; h < 2; h++) {
+        const uint8_t *const *p = r->p + 8 * h;
+        half[h] = _mm256_setr_epi32(dword_at(p[0] + at), dword_at(p[1] + at), dword_at(p[2] + at),
+                                    dword_at(p[3] + at), dword_at(p[4] + at), dword_at(p[5] + at),
+                                    dword_at(p[6] + at), dword_at(p[7] + at));
+    }
+    return _mm512_inserti64x4(_mm512_castsi256_si512(half[0]), half[1], 1);
+}
+
+/* A half of each row, as floats. */
+CR_INLINE __m512 load_halves(const panel_rows *r, size_t at)
+{
+    return _mm512_cvtph_ps(_mm256_setr_epi64x(four_words(r->p, at), four_words(r->p + 4, at),
+                                              four_words(r->p + 8, at), four_words(r->p + 12, at)));
 }
 
 /* The lower words of the lanes, as halves, become floats. */
@@ -125,6 +104,7 @@ CR_INLINE void look_up_levels(panel_block *to)
 {
     const __m128i signed_levels = _mm_loadu_si128((const __m128i *)cr_iq4_levels);
     const __m512i levels = flip_signs(_mm512_broadcast_i32x4(signed_levels));
+    CR_UNROLL
     for (int k = 0; k < 8; k++)
         to->w[k] = _mm512_shuffle_epi8(levels, to->w[k]);
 }
@@ -140,6 +120,7 @@ CR_INLINE __m512i add_fifth(__m512i nibbles, __m512i top, int k)
 
 CR_INLINE void add_fifths(panel_block *to, __m512i top)
 {
+    CR_UNROLL
     for (int k = 0; k < 8; k++)
         to->w[k] = add_fifth(to->w[k], top, k);
 }
@@ -158,8 +139,9 @@ CR_INLINE __m512 scaled_byte(__m512i bytes, int k, __m512 scale)
 CR_INLINE void fill_k_scales(panel_block to[8], const panel_rows *r, size_t at)
 {
     const __m512i six = _mm512_set1_epi8(63), two = _mm512_set1_epi8(48);
-    const __m512i dm = load_dwords(r, at), s = load_dwords(r, at + 4), m = load_dwords(r, at + 8);
-    const __m512i low = load_dwords(r, at + 12);
+    __m512i head[4];
+    transpose(head, r, at);
+    const __m512i dm = head[0], s = head[1], m = head[2], low = head[3];
     const __m512i minus = _mm512_xor_si512(dm, _mm512_set1_epi32(INT32_MIN)); /* -dmin */
     const __m512 d = low_halves(dm), minus_dmin = high_halves(minus);
     const __m512i scales[2] = {
@@ -170,6 +152,7 @@ CR_INLINE void fill_k_scales(panel_block to[8], const panel_rows *r, size_t at)
         _mm512_and_si512(m, six),
         and_or(_mm512_srli_epi16(m, 2), two, high_nibbles(low)),
     };
+    CR_UNROLL
     for (int b = 0; b < 8; b++) {
         to[b].d = scaled_byte(scales[b / 4], b % 4, d);
         to[b].m = scaled_byte(minima[b / 4], b % 4, minus_dmin);
@@ -179,6 +162,7 @@ CR_INLINE void fill_k_scales(panel_block to[8], const panel_rows *r, size_t at)
 /* Joins the bits of top to a block's bytes, moved down by `shift` to where keep has ones. */
 CR_INLINE void add_top(panel_block *to, const __m512i top[8], int shift, char keep)
 {
+    CR_UNROLL
     for (int k = 0; k < 8; k++) {
         const __m512i turned = _mm512_rorv_epi32(top[k], _mm512_set1_epi32(shift));
         to->w[k] = and_or(turned, _mm512_set1_epi8(keep), to->w[k]);
@@ -208,8 +192,11 @@ static void fill_iq4_xs(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
     for (size_t super = 0; super < n_blocks / 8; super++) {
         const size_t at = 136 * super;
-        const __m512i d_top = load_dwords(r, at), low = load_dwords(r, at + 4);
+        __m512i head[4]; /* and half of the first block */
+        transpose(head, r, at);
+        const __m512i d_top = head[0], low = head[1];
         const __m512 d = low_halves(d_top);
+        CR_UNROLL
         for (int b = 0; b < 8; b++, to++) {
             const __m512i low4 = _mm512_and_si512(_mm512_srl_epi32(low, _mm_cvtsi32_si128(4 * b)),
                                                   _mm512_set1_epi32(15));
@@ -234,13 +221,13 @@ static void fill_q3_k(panel_block *to, const panel_rows *r, size_t n_blocks)
         transpose(top + 4, r, at + 16);
         const __m512i low[2] = { load_dwords(r, at + 96), load_dwords(r, at + 100) };
         const __m512i high = load_dwords(r, at + 104);
-        /* The last word is not the first one of a dword that exists. */
-        const __m512 d = high_halves(load_dwords(r, at + 106));
+        const __m512 d = load_halves(r, at + 108);
         for (int half = 0; half < 2; half++) {
             __m512i two[8];
             transpose(two, r, at + 32 + 32 * (size_t)half);
             transpose(two + 4, r, at + 48 + 32 * (size_t)half);
             for (int b = 4 * half; b < 4 * half + 4; b++, to++) {
+                CR_UNROLL
                 for (int k = 0; k < 8; k++) {
                     const __m512i bits =
                         _mm512_and_si512(_mm512_srl_epi32(two[k], _mm_cvtsi32_si128(b % 4 * 2)),

@@ -9,8 +9,6 @@
 
 #include "backend/cpu/x86/avx2.h"
 
-#include <string.h>
-
 enum {
     PANEL = 8,
     PANELS = 2, /* that pass together */
@@ -28,12 +26,7 @@ typedef struct panel_block {
     __m256i pairs;
 } panel_block;
 
-/* Eight rows; the last one again in place of those that do not exist. */
-typedef struct panel_rows {
-    const uint8_t *p[PANEL];
-} panel_rows;
-
-typedef void panel_fill(panel_block *to, const panel_rows *r, size_t n_blocks);
+#include "backend/cpu/x86/panel_rows.h"
 
 /* How a type's bytes become weights. */
 typedef struct weights {
@@ -43,14 +36,6 @@ typedef struct weights {
     bool minima;  /* m is a minimum; with groups, the unit of pairs */
     bool groups;  /* a block's halves have integer scales */
 } weights;
-
-CR_INLINE panel_rows panel_rows_at(const void *w, size_t row_bytes, size_t i, size_t n_rows)
-{
-    panel_rows r;
-    for (size_t k = 0; k < PANEL; k++)
-        r.p[k] = (const uint8_t *)w + CR_MIN(i + k, n_rows - 1) * row_bytes;
-    return r;
-}
 
 /* 16 bytes of each row: to[k] gets bytes 4 k to 4 k + 3 of all. */
 CR_INLINE void transpose(__m256i to[4], const panel_rows *r, size_t at)
@@ -67,13 +52,6 @@ CR_INLINE void transpose(__m256i to[4], const panel_rows *r, size_t at)
     to[3] = _mm256_unpackhi_epi64(high01, high23);
 }
 
-CR_INLINE int32_t dword_at(const uint8_t *p)
-{
-    int32_t dword;
-    memcpy(&dword, p, sizeof dword);
-    return dword;
-}
-
 /* Four bytes, to all lanes. */
 CR_INLINE __m256i four(const void *bytes)
 {
@@ -86,6 +64,12 @@ CR_INLINE __m256i load_dwords(const panel_rows *r, size_t at)
     return _mm256_setr_epi32(dword_at(r->p[0] + at), dword_at(r->p[1] + at), dword_at(r->p[2] + at),
                              dword_at(r->p[3] + at), dword_at(r->p[4] + at), dword_at(r->p[5] + at),
                              dword_at(r->p[6] + at), dword_at(r->p[7] + at));
+}
+
+/* A half of each row, as floats. */
+CR_INLINE __m256 load_halves(const panel_rows *r, size_t at)
+{
+    return _mm256_cvtph_ps(_mm_set_epi64x(four_words(r->p + 4, at), four_words(r->p, at)));
 }
 
 /* The upper words of the lanes, as halves, become floats. */
@@ -130,6 +114,7 @@ CR_INLINE void look_up_levels(panel_block *to)
 {
     const __m128i signed_levels = _mm_loadu_si128((const __m128i *)cr_iq4_levels);
     const __m256i levels = flip_signs(_mm256_broadcastsi128_si256(signed_levels));
+    CR_UNROLL
     for (int k = 0; k < 8; k++)
         to->w[k] = _mm256_shuffle_epi8(levels, to->w[k]);
 }
@@ -137,6 +122,7 @@ CR_INLINE void look_up_levels(panel_block *to)
 /* Bits 4 k to 4 k + 3 of each lane of top become the fifth bits of its four bytes. */
 CR_INLINE void add_fifths(panel_block *to, __m256i top)
 {
+    CR_UNROLL
     for (int k = 0; k < 8; k++) {
         const __m256i bit = _mm256_set1_epi32(k % 2 ? (int)0x80402010 : 0x08040201);
         const __m128i byte = _mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
@@ -161,8 +147,9 @@ CR_INLINE __m256 scaled_byte(__m256i bytes, int k, __m256 scale)
  * of the first ones. */
 CR_INLINE void fill_k_scales(panel_block to[8], const panel_rows *r, size_t at)
 {
-    const __m256i dm = load_dwords(r, at), s = load_dwords(r, at + 4), m = load_dwords(r, at + 8);
-    const __m256i low = load_dwords(r, at + 12);
+    __m256i head[4];
+    transpose(head, r, at);
+    const __m256i dm = head[0], s = head[1], m = head[2], low = head[3];
     const __m256i minus = _mm256_xor_si256(dm, _mm256_set1_epi32(INT32_MIN)); /* -dmin */
     const __m256 d = low_halves(dm), minus_dmin = high_halves(minus);
     const __m256i scales[2] = {
@@ -173,6 +160,7 @@ CR_INLINE void fill_k_scales(panel_block to[8], const panel_rows *r, size_t at)
         shifted_bits(m, 0, 63),
         _mm256_or_si256(high_nibbles(low), shifted_bits(m, 2, 48)),
     };
+    CR_UNROLL
     for (int b = 0; b < 8; b++) {
         to[b].d = scaled_byte(scales[b / 4], b % 4, d);
         to[b].m = scaled_byte(minima[b / 4], b % 4, minus_dmin);
@@ -182,6 +170,7 @@ CR_INLINE void fill_k_scales(panel_block to[8], const panel_rows *r, size_t at)
 /* Joins the bits of top to a block's bytes, moved down by `shift` to where keep has ones. */
 CR_INLINE void add_top(panel_block *to, const __m256i top[8], int shift, char keep)
 {
+    CR_UNROLL
     for (int k = 0; k < 8; k++)
         to->w[k] = _mm256_or_si256(to->w[k], shifted_bits(top[k], shift, keep));
 }
@@ -209,8 +198,11 @@ static void fill_iq4_xs(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
     for (size_t super = 0; super < n_blocks / 8; super++) {
         const size_t at = 136 * super;
-        const __m256i d_top = load_dwords(r, at), low = load_dwords(r, at + 4);
+        __m256i head[4]; /* and half of the first block */
+        transpose(head, r, at);
+        const __m256i d_top = head[0], low = head[1];
         const __m256 d = low_halves(d_top);
+        CR_UNROLL
         for (int b = 0; b < 8; b++, to++) {
             const __m256i six =
                 _mm256_or_si256(shifted_bits(low, 4 * b, 15), shifted_bits(d_top, 12 + 2 * b, 48));
@@ -228,9 +220,11 @@ CR_INLINE void fill_four(panel_block to[4], const panel_rows *r, size_t at)
     __m256i t[8];
     transpose(t, r, at);
     transpose(t + 4, r, at + 16);
+    CR_UNROLL
     for (int b = 0; b < 4; b++)
-        for (int k = 0; k < 8; k++)
-            to[b].w[k] = shifted_bits(t[k], 2 * b, 3);
+        CR_UNROLL
+    for (int k = 0; k < 8; k++)
+        to[b].w[k] = shifted_bits(t[k], 2 * b, 3);
 }
 
 /* [32 bytes: bit b is block b's third][2][32 bytes: two bits of four blocks][12 bytes of
@@ -238,23 +232,23 @@ CR_INLINE void fill_four(panel_block to[4], const panel_rows *r, size_t at)
  * upper two in four. */
 static void fill_q3_k(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
-    for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
+    for (size_t super = 0; super < n_blocks / 8; super++) {
         const size_t at = 110 * super;
         __m256i top[8];
         transpose(top, r, at);
         transpose(top + 4, r, at + 16);
-        fill_four(to, r, at + 32);
-        fill_four(to + 4, r, at + 64);
         const __m256i low[2] = { load_dwords(r, at + 96), load_dwords(r, at + 100) };
         const __m256i high = load_dwords(r, at + 104);
-        /* The last word is not the first one of a dword that exists. */
-        const __m256 d = high_halves(load_dwords(r, at + 106));
-        for (int b = 0; b < 8; b++) {
+        const __m256 d = load_halves(r, at + 108);
+        CR_UNROLL
+        for (int b = 0; b < 8; b++, to++) {
+            if (b % 4 == 0)
+                fill_four(to, r, at + 32 + 8 * (size_t)b);
             const __m256i four = b < 4 ? low_nibbles(low[b / 2]) : high_nibbles(low[b / 2 - 2]);
             const __m256i six = _mm256_or_si256(four, shifted_bits(high, b / 2 * 2 - 4, 48));
-            add_top(&to[b], top, b - 2, 4);
-            set_scales(&to[b], _mm256_sub_epi8(six, _mm256_set1_epi8(32)), b % 2);
-            to[b].d = d;
+            add_top(to, top, b - 2, 4);
+            set_scales(to, _mm256_sub_epi8(six, _mm256_set1_epi8(32)), b % 2);
+            to->d = d;
         }
     }
 }
@@ -272,6 +266,7 @@ static void fill_q2_k(panel_block *to, const panel_rows *r, size_t n_blocks)
         const __m256i dm = load_dwords(r, at + 80);
         const __m256i minus = _mm256_xor_si256(dm, _mm256_set1_epi32(INT32_MIN)); /* -dmin */
         const __m256 d = low_halves(dm), minus_dmin = high_halves(minus);
+        CR_UNROLL
         for (int b = 0; b < 8; b++) {
             set_scales(&to[b], low_nibbles(pairs[b / 2]), b % 2);
             to[b].pairs = byte_pair(high_nibbles(pairs[b / 2]), b % 2);

@@ -17,9 +17,10 @@ static void fill_q8_0(panel_block *to, const panel_rows *r, size_t n_blocks)
         ints t[8];
         transpose(t, r, 34 * b + 2);
         transpose(t + 4, r, 34 * b + 18);
+        CR_UNROLL
         for (int k = 0; k < 8; k++)
             to->w[k] = flip_signs(t[k]);
-        to->d = low_halves(load_dwords(r, 34 * b));
+        to->d = load_halves(r, 34 * b);
     }
 }
 
@@ -27,6 +28,7 @@ CR_INLINE void fill_nibbles(panel_block *to, const panel_rows *r, size_t at)
 {
     ints t[4];
     transpose(t, r, at);
+    CR_UNROLL
     for (int k = 0; k < 4; k++) {
         to->w[k] = low_nibbles(t[k]);
         to->w[k + 4] = high_nibbles(t[k]);
@@ -38,7 +40,7 @@ static void fill_q4_0(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
     for (size_t b = 0; b < n_blocks; b++, to++) {
         fill_nibbles(to, r, 18 * b + 2);
-        to->d = low_halves(load_dwords(r, 18 * b));
+        to->d = load_halves(r, 18 * b);
     }
 }
 
@@ -54,7 +56,7 @@ static void fill_iq4_nl(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
     for (size_t b = 0; b < n_blocks; b++, to++) {
         fill_levels(to, r, 18 * b + 2);
-        to->d = low_halves(load_dwords(r, 18 * b));
+        to->d = load_halves(r, 18 * b);
     }
 }
 
@@ -73,9 +75,10 @@ static void fill_q4_1(panel_block *to, const panel_rows *r, size_t n_blocks)
 static void fill_q5_0(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
     for (size_t b = 0; b < n_blocks; b++, to++) {
+        const ints top = load_dwords(r, 22 * b + 2);
         fill_nibbles(to, r, 22 * b + 6);
-        add_fifths(to, load_dwords(r, 22 * b + 2));
-        to->d = low_halves(load_dwords(r, 22 * b));
+        add_fifths(to, top);
+        to->d = load_halves(r, 22 * b);
     }
 }
 
@@ -84,8 +87,9 @@ static void fill_q5_1(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
     for (size_t b = 0; b < n_blocks; b++, to++) {
         const ints dm = load_dwords(r, 24 * b);
+        const ints top = load_dwords(r, 24 * b + 4);
         fill_nibbles(to, r, 24 * b + 8);
-        add_fifths(to, load_dwords(r, 24 * b + 4));
+        add_fifths(to, top);
         to->d = low_halves(dm);
         to->m = high_halves(dm);
     }
@@ -97,6 +101,7 @@ CR_INLINE void fill_two(panel_block *low, panel_block *high, const panel_rows *r
     ints t[8];
     transpose(t, r, at);
     transpose(t + 4, r, at + 16);
+    CR_UNROLL
     for (int k = 0; k < 8; k++) {
         low->w[k] = low_nibbles(t[k]);
         high->w[k] = high_nibbles(t[k]);
@@ -108,6 +113,7 @@ static void fill_q4_k(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
     for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
         fill_k_scales(to, r, 144 * super);
+        CR_UNROLL
         for (size_t pair = 0; pair < 4; pair++)
             fill_two(&to[2 * pair], &to[2 * pair + 1], r, 144 * super + 16 + 32 * pair);
     }
@@ -121,33 +127,39 @@ static void fill_q5_k(panel_block *to, const panel_rows *r, size_t n_blocks)
         transpose(top, r, 176 * super + 16);
         transpose(top + 4, r, 176 * super + 32);
         fill_k_scales(to, r, 176 * super);
-        for (size_t pair = 0; pair < 4; pair++)
-            fill_two(&to[2 * pair], &to[2 * pair + 1], r, 176 * super + 48 + 32 * pair);
-        for (int b = 0; b < 8; b++)
+        CR_UNROLL
+        for (int b = 0; b < 8; b += 2) {
+            fill_two(&to[b], &to[b + 1], r, 176 * super + 48 + 16 * (size_t)b);
             add_top(&to[b], top, b - 4, 16);
+            add_top(&to[b + 1], top, b - 3, 16);
+        }
     }
 }
 
 /* [2][64 bytes low][2][32 bytes high][2][8 scales][d], 210 bytes */
 static void fill_q6_k(panel_block *to, const panel_rows *r, size_t n_blocks)
 {
-    for (size_t super = 0; super < n_blocks / 8; super++)
+    for (size_t super = 0; super < n_blocks / 8; super++) {
+        const size_t at = 210 * super;
+        ints scales[4];
+        transpose(scales, r, at + 192);
         for (size_t half = 0; half < 2; half++, to += 4) {
-            const size_t at = 210 * super, scale = at + 192 + 8 * half;
             ints top[8];
             transpose(top, r, at + 128 + 32 * half);
             transpose(top + 4, r, at + 144 + 32 * half);
-            fill_two(&to[0], &to[2], r, at + 64 * half);
-            fill_two(&to[1], &to[3], r, at + 64 * half + 32);
-            const ints scales[2] = { load_dwords(r, scale), load_dwords(r, scale + 4) };
-            for (int b = 0; b < 4; b++) {
+            CR_UNROLL
+            for (int b = 0; b < 2; b++) {
+                fill_two(&to[b], &to[b + 2], r, at + 64 * half + 32 * (size_t)b);
                 add_top(&to[b], top, 2 * b - 4, 48);
-                set_scales(&to[b], scales[b / 2], b % 2);
+                add_top(&to[b + 2], top, 2 * b, 48);
             }
-            /* The last word is not the first one of a dword that exists. */
-            to[0].d = high_halves(load_dwords(r, at + 206));
+            CR_UNROLL
+            for (size_t b = 0; b < 4; b++)
+                set_scales(&to[b], scales[2 * half + b / 2], b % 2);
+            to[0].d = load_halves(r, at + 208);
             to[1].d = to[2].d = to[3].d = to[0].d;
         }
+    }
 }
 
 #endif

@@ -1,0 +1,63 @@
+/* The rows that a panel is filled with, and those that come next. Before it stand PANEL, the number
+ * of rows, and `panel_block`. */
+#ifndef CR_PANEL_ROWS_H
+#define CR_PANEL_ROWS_H
+
+#include <string.h>
+
+/* PANEL rows; the last one again in place of those that do not exist. */
+typedef struct panel_rows {
+    const uint8_t *p[PANEL];
+} panel_rows;
+
+typedef void panel_fill(panel_block *to, const panel_rows *r, size_t n_blocks);
+
+CR_INLINE panel_rows panel_rows_at(const void *w, size_t row_bytes, size_t i, size_t n_rows)
+{
+    panel_rows r;
+    for (size_t k = 0; k < PANEL; k++)
+        r.p[k] = (const uint8_t *)w + CR_MIN(i + k, n_rows - 1) * row_bytes;
+    return r;
+}
+
+CR_INLINE int32_t dword_at(const uint8_t *p)
+{
+    int32_t dword;
+    memcpy(&dword, p, sizeof dword);
+    return dword;
+}
+
+/* Two bytes of each of four rows, as one integer: that leaves the ports for vectors alone. */
+CR_INLINE int64_t four_words(const uint8_t *const p[4], size_t at)
+{
+    uint64_t words = 0;
+    CR_UNROLL
+    for (int k = 0; k < 4; k++) {
+        uint16_t word;
+        memcpy(&word, p[k] + at, sizeof word);
+        words |= (uint64_t)word << 16 * k;
+    }
+    return (int64_t)words;
+}
+
+/* The rows of the next panels, block_bytes of them for a block of these: fetched while these are
+ * multiplied. They may lie behind the matrix, where a worker's share ends: fetching never faults. */
+typedef struct next_rows {
+    const char *p;
+    size_t block_bytes;
+} next_rows;
+
+CR_INLINE next_rows next_rows_at(const void *w, size_t row_bytes, size_t i, size_t n_panels,
+                                 size_t n_blocks)
+{
+    return (next_rows){ (const char *)((uintptr_t)w + i * row_bytes),
+                        n_panels * PANEL * row_bytes / n_blocks };
+}
+
+CR_INLINE void fetch_block(const next_rows *rows, size_t b)
+{
+    for (size_t at = 0; at < rows->block_bytes; at += 64)
+        _mm_prefetch(rows->p + b * rows->block_bytes + at, _MM_HINT_T1);
+}
+
+#endif
