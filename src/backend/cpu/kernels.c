@@ -1,8 +1,9 @@
 /* The dispatch table, and the memory layout of a row of activations. */
 #include "backend/cpu/kernels.h"
 
-/* Columns that pay for unpacking a panel; floats are not unpacked. */
-enum { LEAST_COLUMNS = 4, LEAST_COLUMNS_FLOAT = 2, LEAST_COLUMNS_WIDE = 12 };
+/* Columns that pay for unpacking a panel; COLUMNS of kernels.def has the others. Floats are not
+ * unpacked. */
+enum { LEAST_COLUMNS_FLOAT = 2, LEAST_COLUMNS_WIDE = 12 };
 
 void cr_kernels_get(cr_tier tier, cr_kernels *out)
 {
@@ -14,6 +15,9 @@ void cr_kernels_get(cr_tier tier, cr_kernels *out)
 #define KERNEL(kind, slot, at, function)                                                           \
     if (allowed[CR_TIER_##at])                                                                     \
         out->kind slot = function;
+#define COLUMNS(at, n)                                                                             \
+    if (allowed[CR_TIER_##at])                                                                     \
+        out->least_columns = n;
 #include "backend/cpu/kernels.def"
 #undef KERNEL
 }
@@ -47,7 +51,7 @@ void cr_kernels_multiply(const cr_kernels *kernels, cr_type type, float *y, size
         kernels->matmul_wide[type](y, y_stride, w, row_bytes, n_rows, x, n_x, scratch);
         return;
     }
-    size_t least = cr_type_get(type)->weights > 1 ? LEAST_COLUMNS : LEAST_COLUMNS_FLOAT;
+    size_t least = cr_type_get(type)->weights > 1 ? kernels->least_columns : LEAST_COLUMNS_FLOAT;
     if (kernels->matmul[type] && n_x >= least) {
         kernels->matmul[type](y, y_stride, w, row_bytes, n_rows, x, n_x, scratch);
         return;

@@ -185,6 +185,7 @@ typedef struct cr_kernels {
     cr_matvec *matvec[CR_TYPE_COUNT];
     cr_matmul *matmul[CR_TYPE_COUNT]; /* NULL: see cr_kernels_multiply */
     cr_matmul *matmul_wide[CR_TYPE_COUNT];
+    size_t least_columns; /* of int8, from which on matmul pays */
     cr_quantize *quantize;
     cr_pack *pack; /* NULL: no kernel reads packed rows */
     cr_rms_norm *rms_norm;
