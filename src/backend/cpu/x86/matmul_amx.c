@@ -17,8 +17,10 @@
 
 enum {
     GROUP = CR_LANES,
+    PANELS = 4,           /* that a group of columns meets while it is in L2 */
     PRODUCTS = 4,         /* that are under way */
     UNPACKED = 4 * GROUP, /* columns that come one by one, and are packed here */
+    FETCHED = sizeof(cr_packed) / PANELS,
 };
 
 typedef int32_t product[GROUP][PANEL];
@@ -32,7 +34,8 @@ typedef struct workspace {
 } workspace;
 
 _Static_assert(sizeof(workspace) <= CR_PANEL_CHAIN_BYTES, "cr_panel_bytes");
-_Static_assert(sizeof(panel_block) + UNPACKED / GROUP * sizeof(cr_packed) <= CR_PANEL_BLOCK_BYTES,
+_Static_assert(PANELS * sizeof(panel_block) + UNPACKED / GROUP * sizeof(cr_packed) <=
+                   CR_PANEL_BLOCK_BYTES,
                "cr_panel_bytes");
 
 /* ---- tiles ---- */
@@ -176,10 +179,11 @@ CR_INLINE void advance(pipeline *p, bool groups)
     }
 }
 
-/* y[c * y_stride + r] for the rows of a panel and n_x columns, at most n_columns. */
+/* y[c * y_stride + r] for the rows of a panel and n_x columns, at most n_columns. Meanwhile a part of
+ * the next group of columns is fetched. */
 CR_INLINE void multiply(float *y, size_t y_stride, __mmask16 rows, const panel_block *panel,
-                        const cr_packed *x, size_t n_blocks, size_t n_x, size_t n_columns,
-                        workspace *work, const weights *type)
+                        const cr_packed *x, const char *ahead, size_t n_blocks, size_t n_x,
+                        size_t n_columns, workspace *work, const weights *type)
 {
     const size_t n_products = type->groups ? 2 : 1; /* of a block */
     pipeline p = { .next = { x, panel, n_blocks, 0, 0, 0 }, .products = work->products };
@@ -193,7 +197,9 @@ CR_INLINE void multiply(float *y, size_t y_stride, __mmask16 rows, const panel_b
         CR_UNROLL
         for (size_t c = 0; c < n_columns; c++)
             chain[c] = _mm512_setzero_ps();
-        for (size_t b = reversed(turn); b < n_blocks; b += CR_CHAINS) {
+        for (size_t b = reversed(turn); b < n_blocks; b += CR_CHAINS, ahead += FETCHED) {
+            for (size_t line = 0; line < FETCHED; line += 64)
+                _mm_prefetch(ahead + line, _MM_HINT_T1);
             for (size_t i = 0; i < n_products; i++)
                 advance(&p, type->groups);
             add_product(chain, &work->products[used % PRODUCTS], &x[b], &panel[b], n_columns, type);
@@ -219,27 +225,27 @@ CR_INLINE void multiply(float *y, size_t y_stride, __mmask16 rows, const panel_b
 
 /* A group has some columns of 16; those that it lacks are computed up to a multiple of four. */
 CR_INLINE void multiply_group(float *y, size_t y_stride, __mmask16 rows, const panel_block *panel,
-                              const cr_packed *x, size_t n_blocks, size_t n_x, workspace *work,
-                              const weights *type)
+                              const cr_packed *x, const char *ahead, size_t n_blocks, size_t n_x,
+                              workspace *work, const weights *type)
 {
     if (n_x > 12)
-        multiply(y, y_stride, rows, panel, x, n_blocks, n_x, 16, work, type);
+        multiply(y, y_stride, rows, panel, x, ahead, n_blocks, n_x, 16, work, type);
     else if (n_x > 8)
-        multiply(y, y_stride, rows, panel, x, n_blocks, n_x, 12, work, type);
+        multiply(y, y_stride, rows, panel, x, ahead, n_blocks, n_x, 12, work, type);
     else if (n_x > 4)
-        multiply(y, y_stride, rows, panel, x, n_blocks, n_x, 8, work, type);
+        multiply(y, y_stride, rows, panel, x, ahead, n_blocks, n_x, 8, work, type);
     else
-        multiply(y, y_stride, rows, panel, x, n_blocks, n_x, 4, work, type);
+        multiply(y, y_stride, rows, panel, x, ahead, n_blocks, n_x, 4, work, type);
 }
 
 /* Functions, not inlined into each type's kernel: there are only three kinds. */
 #define MULTIPLY_GROUP(kind, ...)                                                                  \
     static void multiply_##kind(float *y, size_t y_stride, __mmask16 rows,                         \
-                                const panel_block *panel, const cr_packed *x, size_t n_blocks,     \
-                                size_t n_x, workspace *work)                                       \
+                                const panel_block *panel, const cr_packed *x, const char *ahead,   \
+                                size_t n_blocks, size_t n_x, workspace *work)                      \
     {                                                                                              \
         static const weights kind = { __VA_ARGS__ };                                               \
-        multiply_group(y, y_stride, rows, panel, x, n_blocks, n_x, work, &kind);                   \
+        multiply_group(y, y_stride, rows, panel, x, ahead, n_blocks, n_x, work, &kind);            \
     }
 MULTIPLY_GROUP(plain, .offset = 0)
 MULTIPLY_GROUP(minima, .minima = true)
@@ -258,15 +264,18 @@ CR_INLINE void matmul_packed(float *y, size_t y_stride, const void *w, size_t ro
                              const weights *type)
 {
     const size_t n_blocks = x->n / CR_ACT_BLOCK;
-    panel_block *panel = (panel_block *)(void *)(work + 1);
+    panel_block *panels = (panel_block *)(void *)(work + 1);
     size_t configured = 0;
-    for (size_t i = 0; i < n_rows; i += PANEL) {
-        const panel_rows r = panel_rows_at(w, row_bytes, i, n_rows);
-        type->fill(panel, &r, n_blocks);
+    for (size_t i = 0; i < n_rows; i += PANELS * PANEL) {
+        const size_t n_panels = CR_MIN((n_rows - i + PANEL - 1) / PANEL, (size_t)PANELS);
+        for (size_t p = 0; p < n_panels; p++) {
+            const panel_rows r = panel_rows_at(w, row_bytes, i + p * PANEL, n_rows);
+            type->fill(panels + p * n_blocks, &r, n_blocks);
+        }
         if (type->offset != 0)
-            take_offset(panel, n_blocks, type->offset);
+            take_offset(panels, n_panels * n_blocks, type->offset);
         atomic_signal_fence(memory_order_seq_cst);
-        const next_rows ahead = next_rows_at(w, row_bytes, i + PANEL, 1, n_blocks);
+        const next_rows ahead = next_rows_at(w, row_bytes, i + PANELS * PANEL, n_panels, n_blocks);
         size_t n_fetched = 0;
         for (size_t c = 0; c < n_x; c += GROUP) {
             const size_t n = CR_MIN(n_x - c, (size_t)GROUP);
@@ -275,9 +284,12 @@ CR_INLINE void matmul_packed(float *y, size_t y_stride, const void *w, size_t ro
             if (n != configured)
                 configure(&work->shapes, n, type->groups);
             configured = n;
-            (type->groups ? multiply_halves : (type->minima ? multiply_minima : multiply_plain))(
-                y + c * y_stride + i, y_stride, first_lanes(n_rows - i), panel, x[c].packed,
-                n_blocks, n, work);
+            const char *next = (const char *)x[c + GROUP < n_x ? c + GROUP : 0].packed;
+            for (size_t p = 0, r = i; p < n_panels; p++, r += PANEL)
+                (type->groups ? multiply_halves
+                              : (type->minima ? multiply_minima : multiply_plain))(
+                    y + c * y_stride + r, y_stride, first_lanes(n_rows - r), panels + p * n_blocks,
+                    x[c].packed, next + p * n_blocks * FETCHED, n_blocks, n, work);
         }
     }
     _tile_release();
@@ -292,7 +304,8 @@ CR_INLINE void matmul(float *y, size_t y_stride, const void *w, size_t row_bytes
         return;
     }
     const size_t n_blocks = x->n / CR_ACT_BLOCK;
-    cr_packed *packed = (cr_packed *)(void *)((panel_block *)(void *)(work + 1) + n_blocks);
+    cr_packed *packed =
+        (cr_packed *)(void *)((panel_block *)(void *)(work + 1) + PANELS * n_blocks);
     for (size_t c = 0; c < n_x; c += UNPACKED) {
         const size_t n = CR_MIN(n_x - c, (size_t)UNPACKED);
         for (size_t i = 0; i < n; i++) {
