@@ -350,9 +350,9 @@ typedef struct cera_date {
 typedef struct cera_render_options {
     size_t size;
     const char *tools; /* JSON: a list of tools as OpenAI's API has them; NULL: none */
-    const char
-        *variables; /* JSON: an object with more variables, such as {"enable_thinking": true};
-                            * it cannot take the place of messages, tools and the like; NULL: none */
+    /* JSON: an object with more variables, such as {"enable_thinking": true}; it cannot take the
+     * place of messages, tools and the like; NULL: none. */
+    const char *variables;
     bool add_generation_prompt; /* end with the beginning of an answer; default true */
     /* Tool calls whose arguments are JSON text, as in OpenAI's API, are given to the template as an
      * object, or as text when it fails with an object. false: as they are. Default true. */
@@ -531,8 +531,8 @@ CERA_API cera_status cera_chat_parser_new(const cera_chat_parser_options *option
 CERA_API void cera_chat_parser_free(cera_chat_parser *parser);
 /* The format in use; the name lives as long as the library. */
 CERA_API const char *cera_chat_parser_format(const cera_chat_parser *parser);
-/* The names of formats, "none" among them: number i, or NULL behind the last one. They live as long
- * as the library. */
+/* The names of the formats, "none" among them, in no order that means anything: number i, or NULL
+ * behind the last one. They live as long as the library. */
 CERA_API const char *cera_chat_format_name(size_t i);
 /* The texts that begin calls in a format, of the usual way to write them first: number i, or NULL
  * behind the last one and where there is no such format. What must not become a call has none of
@@ -584,8 +584,9 @@ typedef struct cera_engine_options {
     /* Opening waits until every page of the weights is in memory and mapped; otherwise the first
      * tokens bring them in. */
     bool prefault;
-    /* A file that cera_engine_tune wrote; NULL: what is known of the processor. Results are the same.
-     * CERA_E_STATE when it was measured on another processor. */
+    /* The path of a file that cera_engine_tune wrote; NULL: what is known of the processor. Only
+     * speed depends on it. Opening fails with CERA_E_STATE when another processor was measured,
+     * CERA_E_FORMAT when it is no such file, CERA_E_IO when it cannot be read. */
     const char *tuning;
 } cera_engine_options;
 CERA_API void cera_engine_options_init(cera_engine_options *options);
@@ -663,9 +664,11 @@ typedef struct cera_roofline {
 /* Takes the time of some tokens. CERA_E_STATE while a session of the engine computes. */
 CERA_API cera_status cera_engine_roofline(cera_engine *engine, cera_roofline *out, cera_error *err);
 
-/* Measures with the engine's weights and threads how far ahead weights should be asked for, and writes
- * that to a file for cera_engine_options.tuning, with the processor's name. The engine itself stays as
- * it was opened. CERA_E_STATE while a session computes. */
+/* Measures with the engine's weights and threads how far ahead weights should be asked for, which
+ * takes the time of some forty tokens, and writes that to a file for cera_engine_options.tuning,
+ * with the processor's name. The file appears when it is complete and takes the place of one that
+ * was there. The engine itself stays as it was opened. CERA_E_STATE while a session of the engine
+ * computes, CERA_E_IO when the file cannot be written. */
 CERA_API cera_status cera_engine_tune(cera_engine *engine, const char *path, cera_error *err);
 
 typedef enum cera_pooling {
@@ -688,8 +691,9 @@ typedef struct cera_adapter cera_adapter;
 
 /* Opens an adapter for the model of an engine, which it holds. The path is
  *   a GGUF file     as llama.cpp's tools write it, LoRA or control vector
- *   a folder        of PEFT's, with adapter_config.json and adapter_model.safetensors (or the path of
- *                   the latter): LoRA with alpha over rank, or over its root, and patterns of both
+ *   a folder        of PEFT's, with adapter_config.json and adapter_model.safetensors (or the path
+ *                   of the latter): LoRA with alpha over rank, or over its root, and patterns of
+ *                   both
  * What it says is copied: the file may go. All of it is understood and fits, or nothing is opened:
  * CERA_E_UNSUPPORTED names another architecture, a tensor that cannot be adapted, a kind of
  * adapter; CERA_E_FORMAT a tensor with both shapes, a missing half, numbers that are not finite. */
@@ -846,14 +850,14 @@ typedef enum cera_sampler {
 typedef struct cera_generate_options {
     size_t size;
     int max_tokens; /* default 256; -1: until the model or the context ends */
-    /* Sampling. First the bias, then the stages named in `samplers`, then the draw. temperature <=
-     * 0 (or not finite) or top_k == 1 is greedy: the largest logit, the lowest id among equals,
-     * after bias, frequency and presence penalties and DRY, without the repetition penalty. */
+    /* Sampling. First the bias, then the stages named in `samplers`, then the draw. A temperature
+     * of 0, below or not finite, or top_k == 1, is greedy: the largest logit, the lowest id among
+     * equals, after bias, frequency and presence penalties and DRY, without the repetition
+     * penalty. */
     float temperature; /* 0.7 */
     /* Dynamic temperature: with H the entropy of the candidates and n their number, from
-     * temperature
-     * - range where one is sure to temperature + range where all are alike, by (H / log
-     *   n)^exponent. */
+     * (temperature - range) where one is sure to (temperature + range) where all are alike, by
+     * (H / log n)^exponent. */
     float temperature_range;    /* 0: off; at most the temperature */
     float temperature_exponent; /* 1, 0 or more */
     int top_k;                  /* 40: the k largest and all equal to the last of them; 0: off */
@@ -866,8 +870,8 @@ typedef struct cera_generate_options {
     float xtc_probability; /* 0, in [0, 1] */
     float xtc_threshold;   /* 0.1, in [0, 1] */
     /* Mirostat 2, instead of the stages from top_n_sigma to xtc: drops candidates with a surprise
-     * (-log2 p) above mu, which starts at 2 tau and after each token moves by -eta (surprise -
-     * tau). */
+     * (-log2 p) above mu, which starts at 2 tau and after each token moves by
+     * -eta (surprise - tau). */
     float mirostat_tau;       /* 0: off */
     float mirostat_eta;       /* 0.1 */
     float repetition_penalty; /* 1.1, above 0: positive logits over it, negative ones times it */
@@ -956,8 +960,7 @@ typedef struct cera_summary {
     size_t n_generated;
     size_t n_drafted, n_accepted; /* guesses that were computed, and that came true */
     double prompt_ms, generate_ms, first_token_ms; /* first token: from the call */
-    bool
-        is_unfinished; /* there was a grammar, and the text ended (or stopped) in the middle of it */
+    bool is_unfinished; /* there was a grammar, and the text ended or stopped in its middle */
 } cera_summary;
 
 /* Generates until something ends it. Every token handed to the sink is part of the history (after

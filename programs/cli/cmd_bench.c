@@ -432,7 +432,8 @@ static int tune(bench *b)
     cera_error err;
     int code = open_engine(b, b->threads.values[0], 0);
     warn_if_busy();
-    if (code == EXIT_OK && cera_engine_tune(b->engine, b->args->option[OPT_TUNE].text, &err) != 0)
+    if (code == EXIT_OK &&
+        cera_engine_tune(b->engine, b->args->option[OPT_TUNE].text, &err) != CERA_OK)
         code = report_failure(WHILE_RUNNING, "cannot tune", &err);
     return code;
 }

@@ -5,8 +5,8 @@
  * A small parser of our own rather than getopt_long, because its messages should name the nearest
  * option, and because a letter may mean different options in different commands. */
 #include "cli/options.h"
-#include "cera.h"
 
+#include "cera.h"
 #include "cli/report.h"
 #include "common/bytes.h"
 #include "common/number.h"
@@ -201,7 +201,7 @@ static const char *nearest_option(const char *word, command_id command)
 
 const char *option_argument(const option_row *row)
 {
-    static bytes formats;
+    static bytes formats; /* what the library has, "a|b|c"; kept until the program ends */
     static bool is_made;
     if (row != &option_table[OPT_TOOL_FORMAT])
         return row->argument;

@@ -257,6 +257,7 @@ void cr_cpu_identify(cr_cpu_id *out)
     *out = (cr_cpu_id){ .family = 0 };
     snprintf(out->name, sizeof out->name, "%s", cr_tier_name(cr_cpu_tier()));
 }
+
 #endif
 
 /* Adds a word to a list of them that has `size` bytes, unless there is no room. */
