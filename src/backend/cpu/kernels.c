@@ -1,8 +1,8 @@
 /* The dispatch table, and the memory layout of a row of activations. */
 #include "backend/cpu/kernels.h"
 
-/* Columns that pay for unpacking a panel; COLUMNS of kernels.def has the others. Floats are not
- * unpacked. */
+/* Columns from which on matmul pays: of floats, which are read as they lie in memory, and of the
+ * kernels with tiles. COLUMNS of kernels.def has those of other kernels. */
 enum { LEAST_COLUMNS_FLOAT = 2, LEAST_COLUMNS_WIDE = 12 };
 
 void cr_kernels_get(cr_tier tier, cr_kernels *out)

@@ -53,7 +53,7 @@ typedef struct cr_packed {
  * are aligned to 64 bytes.
  *   packed [n / 32]     NULL, or where the pack kernel has put the row, as lane `lane`: rows that follow
  *                       each other share it. Aligned to 64 bytes.
- *   prefetch            how far behind the rows that it reads a matrix kernel asks for more */
+ *   prefetch            bytes: how far behind the rows that it reads a matrix kernel asks for more */
 typedef struct cr_act {
     float *f;
     int8_t *q;
@@ -185,7 +185,7 @@ typedef struct cr_kernels {
     cr_matvec *matvec[CR_TYPE_COUNT];
     cr_matmul *matmul[CR_TYPE_COUNT]; /* NULL: see cr_kernels_multiply */
     cr_matmul *matmul_wide[CR_TYPE_COUNT];
-    size_t least_columns; /* of int8, from which on matmul pays */
+    size_t least_columns; /* from which on matmul pays whose rows are unpacked first */
     cr_quantize *quantize;
     cr_pack *pack; /* NULL: no kernel reads packed rows */
     cr_rms_norm *rms_norm;

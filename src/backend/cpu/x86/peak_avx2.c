@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* As far ahead as is prefetched. */
+/* One stream, in order: any distance of some KiB does. */
 enum { AHEAD = 4096 };
 
 CR_INLINE __m256i load(const void *p)

@@ -1,7 +1,7 @@
 /* What the machine can do at best: see kernels.h. */
 #include "backend/cpu/x86/avx512.h"
 
-/* As far ahead as is prefetched. */
+/* One stream, in order: any distance of some KiB does. */
 enum { AHEAD = 4096 };
 
 uint64_t cr_read_all__avx512(const void *p, size_t n)
