@@ -1,4 +1,5 @@
-/* Matrix times many columns with AMX: types of PANEL_TYPES. The bits are those of matvec.
+/* Matrix times many columns with AMX: those of PANEL_TYPES_BUT_Q2_K.
+ * The bits are those of matvec.
  *
  * One instruction multiplies a block of sixteen rows, as a panel has it, with the same block of up
  * to sixteen columns, and gives 256 integers:
@@ -321,12 +322,13 @@ CR_INLINE void matmul(float *y, size_t y_stride, const void *w, size_t row_bytes
 
 /* ---- the kernels ---- */
 
-#define MATMUL(name, ...)                                                                          \
-    void cr_matmul_wide_##name##__amx(float *y, size_t y_stride, const void *w, size_t row_bytes,  \
-                                      size_t n_rows, const cr_act *x, size_t n_x, void *scratch)   \
+#define MATMUL_WIDE(name, tier, ...)                                                               \
+    void cr_matmul_wide_##name##__##tier(float *y, size_t y_stride, const void *w,                 \
+                                         size_t row_bytes, size_t n_rows, const cr_act *x,         \
+                                         size_t n_x, void *scratch)                                \
     {                                                                                              \
         const weights type = { __VA_ARGS__ };                                                      \
         matmul(y, y_stride, w, row_bytes, n_rows, x, n_x, scratch, &type);                         \
     }
 
-PANEL_TYPES(MATMUL)
+PANEL_TYPES_BUT_Q2_K(MATMUL_WIDE, amx)

@@ -143,4 +143,4 @@ CR_INLINE void multiply_block(__m256 sum[COLUMNS][PANELS], const panel_block *co
 
 #include "backend/cpu/x86/matmul_panel8.h"
 
-MATMULS(avx2)
+PANEL_TYPES(MATMUL, avx2)

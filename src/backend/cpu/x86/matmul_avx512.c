@@ -213,6 +213,4 @@ static void fill_q2_k(panel_block *to, const panel_rows *r, size_t n_blocks)
 
 #include "backend/cpu/x86/panel_matmul.h"
 
-#define MATMUL_AVX512(name, ...) MATMUL(name, avx512, __VA_ARGS__)
-PANEL_TYPES(MATMUL_AVX512)
-MATMUL_AVX512(q2_k, .fill = fill_q2_k, .minima = true, .groups = true)
+PANEL_TYPES(MATMUL, avx512)

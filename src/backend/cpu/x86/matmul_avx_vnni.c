@@ -79,4 +79,4 @@ CR_INLINE void multiply_block(__m256 sum[COLUMNS][PANELS], const panel_block *co
 
 #include "backend/cpu/x86/matmul_panel8.h"
 
-MATMULS(avx_vnni)
+PANEL_TYPES(MATMUL, avx_vnni)

@@ -118,19 +118,4 @@ CR_INLINE void matmul_panels(float *y, size_t y_stride, const void *w, size_t ro
 
 #include "backend/cpu/x86/panel_matmul.h"
 
-/* All types, for one level. */
-#define MATMULS(tier)                                                                              \
-    MATMUL(q4_0, tier, .fill = fill_q4_0, .most = 15, .offset = 8)                                 \
-    MATMUL(q4_1, tier, .fill = fill_q4_1, .most = 15, .minima = true)                              \
-    MATMUL(q5_0, tier, .fill = fill_q5_0, .most = 31, .offset = 16)                                \
-    MATMUL(q5_1, tier, .fill = fill_q5_1, .most = 31, .minima = true)                              \
-    MATMUL(q8_0, tier, .fill = fill_q8_0, .most = 255, .offset = 128)                              \
-    MATMUL(q2_k, tier, .fill = fill_q2_k, .most = 3, .minima = true, .groups = true)               \
-    MATMUL(q3_k, tier, .fill = fill_q3_k, .most = 7, .offset = 4, .groups = true)                  \
-    MATMUL(q4_k, tier, .fill = fill_q4_k, .most = 15, .minima = true)                              \
-    MATMUL(q5_k, tier, .fill = fill_q5_k, .most = 31, .minima = true)                              \
-    MATMUL(q6_k, tier, .fill = fill_q6_k, .most = 63, .offset = 32, .groups = true)                \
-    MATMUL(iq4_nl, tier, .fill = fill_iq4_nl, .most = 255, .offset = 128)                          \
-    MATMUL(iq4_xs, tier, .fill = fill_iq4_xs, .most = 255, .offset = 128)
-
 #endif

@@ -1,8 +1,7 @@
 /* Panels of sixteen rows, for kernels in which a lane is a row.
  *
  * A panel is filled once and meets many columns of the batch: bytes without sign, four neighbours
- * of a row in a lane, which is how VNNI and AMX want them, and the scales as floats. PANEL_TYPES
- * lists the types that have one. */
+ * of a row in a lane, which is how VNNI and AMX want them, and the scales as floats. */
 #ifndef CR_PANEL16_H
 #define CR_PANEL16_H
 
@@ -246,29 +245,5 @@ static void fill_q3_k(panel_block *to, const panel_rows *r, size_t n_blocks)
         }
     }
 }
-
-/* ---- the types ---- */
-
-/* How a type's bytes become weights. */
-typedef struct weights {
-    panel_fill *fill;
-    short offset; /* a byte is so much more than the weight */
-    bool minima;  /* m is a minimum; with groups, the unit of pairs */
-    bool groups;  /* a block's halves have integer scales */
-} weights;
-
-/* TYPE(name, members of weights) */
-#define PANEL_TYPES(TYPE)                                                                          \
-    TYPE(q4_0, .fill = fill_q4_0, .offset = 8)                                                     \
-    TYPE(q4_1, .fill = fill_q4_1, .minima = true)                                                  \
-    TYPE(q5_0, .fill = fill_q5_0, .offset = 16)                                                    \
-    TYPE(q5_1, .fill = fill_q5_1, .minima = true)                                                  \
-    TYPE(q8_0, .fill = fill_q8_0, .offset = 128)                                                   \
-    TYPE(q4_k, .fill = fill_q4_k, .minima = true)                                                  \
-    TYPE(q5_k, .fill = fill_q5_k, .minima = true)                                                  \
-    TYPE(q6_k, .fill = fill_q6_k, .offset = 32, .groups = true)                                    \
-    TYPE(q3_k, .fill = fill_q3_k, .offset = 4, .groups = true)                                     \
-    TYPE(iq4_nl, .fill = fill_iq4_nl, .offset = 128)                                               \
-    TYPE(iq4_xs, .fill = fill_iq4_xs, .offset = 128)
 
 #endif

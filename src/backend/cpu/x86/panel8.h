@@ -28,15 +28,6 @@ typedef struct panel_block {
 
 #include "backend/cpu/x86/panel_rows.h"
 
-/* How a type's bytes become weights. */
-typedef struct weights {
-    panel_fill *fill;
-    short most;   /* the largest byte */
-    short offset; /* a byte is so much more than the weight */
-    bool minima;  /* m is a minimum; with groups, the unit of pairs */
-    bool groups;  /* a block's halves have integer scales */
-} weights;
-
 /* 16 bytes of each row: to[k] gets bytes 4 k to 4 k + 3 of all. */
 CR_INLINE void transpose(__m256i to[4], const panel_rows *r, size_t at)
 {

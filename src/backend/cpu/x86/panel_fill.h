@@ -1,5 +1,5 @@
-/* Fill functions that are the same for panels of eight rows and of sixteen. Before it stands what
- * they are made of: `ints`, a vector with a lane for each row, `panel_rows`, and
+/* Fill functions that are the same for panels of eight rows and of sixteen, and the table of the
+ * types that have panels. Before it stands what the functions are made of: `ints`, a vector with a lane for each row, `panel_rows`, and
  *
  *     transpose, load_dwords                      bytes of all rows
  *     low_halves, high_halves                     words of lanes to floats
@@ -161,5 +161,25 @@ static void fill_q6_k(panel_block *to, const panel_rows *r, size_t n_blocks)
         }
     }
 }
+
+/* ---- the types ---- */
+
+/* TYPE(name, tier, members of weights). AMX has no kernel of Q2_K, which alone has minima and two
+ * scales a block. */
+#define PANEL_TYPES_BUT_Q2_K(TYPE, tier)                                                           \
+    TYPE(q4_0, tier, .fill = fill_q4_0, .most = 15, .offset = 8)                                   \
+    TYPE(q4_1, tier, .fill = fill_q4_1, .most = 15, .minima = true)                                \
+    TYPE(q5_0, tier, .fill = fill_q5_0, .most = 31, .offset = 16)                                  \
+    TYPE(q5_1, tier, .fill = fill_q5_1, .most = 31, .minima = true)                                \
+    TYPE(q8_0, tier, .fill = fill_q8_0, .most = 255, .offset = 128)                                \
+    TYPE(q3_k, tier, .fill = fill_q3_k, .most = 7, .offset = 4, .groups = true)                    \
+    TYPE(q4_k, tier, .fill = fill_q4_k, .most = 15, .minima = true)                                \
+    TYPE(q5_k, tier, .fill = fill_q5_k, .most = 31, .minima = true)                                \
+    TYPE(q6_k, tier, .fill = fill_q6_k, .most = 63, .offset = 32, .groups = true)                  \
+    TYPE(iq4_nl, tier, .fill = fill_iq4_nl, .most = 255, .offset = 128)                            \
+    TYPE(iq4_xs, tier, .fill = fill_iq4_xs, .most = 255, .offset = 128)
+#define PANEL_TYPES(TYPE, tier)                                                                    \
+    PANEL_TYPES_BUT_Q2_K(TYPE, tier)                                                               \
+    TYPE(q2_k, tier, .fill = fill_q2_k, .most = 3, .minima = true, .groups = true)
 
 #endif

@@ -1,5 +1,5 @@
-/* The rows that a panel is filled with, and those that come next. Before it stand PANEL, the number
- * of rows, and `panel_block`. */
+/* The rows that a panel is filled with and what they become, and the rows that come next. Before it
+ * stand PANEL, the number of rows, and `panel_block`. */
 #ifndef CR_PANEL_ROWS_H
 #define CR_PANEL_ROWS_H
 
@@ -11,6 +11,15 @@ typedef struct panel_rows {
 } panel_rows;
 
 typedef void panel_fill(panel_block *to, const panel_rows *r, size_t n_blocks);
+
+/* How a type's bytes become weights. */
+typedef struct weights {
+    panel_fill *fill;
+    short most;   /* the largest byte */
+    short offset; /* a byte is so much more than the weight */
+    bool minima;  /* m is a minimum; with groups, the unit of pairs */
+    bool groups;  /* a block's halves have integer scales */
+} weights;
 
 CR_INLINE panel_rows panel_rows_at(const void *w, size_t row_bytes, size_t i, size_t n_rows)
 {
