@@ -5,10 +5,11 @@
  *     /tmp/constrained MODEL GRAMMAR.gbnf...
  *     -n TOKENS   128     -r ROUNDS   5     -p PROMPT
  *
- * A round generates free and constrained, one behind the other, each in a session of its own. A grammar
- * keeps the masks that it has found for whoever uses it next, so each measurement compiles its own. Every token is a step of the model: nothing is forced ahead. Then the
- * constrained text is read again by a grammar's state alone, mask and token by token: that is the
- * share of the grammar without the noise of two generations. One thread, medians of the rounds. */
+ * A round generates free and constrained, one behind the other, each in a session of its own. A
+ * grammar keeps the masks that it has found for whoever uses it next, so each measurement compiles
+ * its own. Every token is a step of the model: nothing is forced ahead. Then the constrained text
+ * is read again by a grammar's state alone, mask and token by token: that is the share of the
+ * grammar without the noise of two generations. One thread, medians of the rounds. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime, getopt */
 
 #include "cera.h"

@@ -404,8 +404,9 @@ int cr_schema_same_number(const cr_json *a, const cr_json *b)
 bool cr_schema_is_whole(cr_str number)
 {
     enum { MOST = 1000000 };
-    int n = 0, point = -1, last = -1,
-        exponent = 0; /* digits; those before the point; the last not 0 */
+    int n = 0, point = -1; /* digits, and those in front of the point */
+    int last = -1;         /* the last digit that is not 0 */
+    int exponent = 0;
     size_t i = 0;
     for (; i < number.size && (number.data[i] | 32) != 'e' && n < MOST; i++) {
         if (number.data[i] == '.') {
