@@ -1,19 +1,15 @@
 #include "chat/format.h"
 
 #include "base/compiler.h"
+#include "chat/mark_parts.h"
 
-/* A bar and a blank that are no ASCII, as DeepSeek's models have them. */
-#define BAR "\xEF\xBD\x9C"
-#define BLANK "\xE2\x96\x81"
-#define DEEPSEEK(what) "<" BAR "tool" BLANK what BAR ">"
 #define DEEPSEEK_MARKS                                                                             \
     .openers = { DEEPSEEK("calls" BLANK "begin"), DEEPSEEK("call" BLANK "begin") },                \
     .closers = { DEEPSEEK("call" BLANK "end"), DEEPSEEK("calls" BLANK "end"), "```" },             \
     .keeps_opener = true
 #define DSML_MARKS(what)                                                                           \
-    .openers = { "<" BAR "DSML" BAR what ">", "<" BAR "DSML" BAR "invoke" },                       \
-    .closers = { "</" BAR "DSML" BAR what ">" }, .keeps_opener = true
-#define HY ":opensource>"
+    .openers = { "<" DSML what ">", "<" DSML "invoke" }, .closers = { "</" DSML what ">" },        \
+    .keeps_opener = true
 #define START "<|start|>assistant"
 
 /* In the order in which templates are asked: one that shows <function=f> has <tool_call> as
@@ -37,7 +33,7 @@
       .closers = { "</minimax:tool_call>" }, .keeps_opener = true,                                 \
       .signs = { "<minimax:tool_call>" })                                                          \
     X("dsml-v4", DSML_MARKS("tool_calls"), .signs = { "dsml_token + 'tool_calls>" })               \
-    X("dsml", DSML_MARKS("function_calls"), .signs = { BAR "DSML" BAR })                           \
+    X("dsml", DSML_MARKS("function_calls"), .signs = { DSML })                                     \
     X("apriel", .openers = { "<tool_calls>" }, .closers = { "</tool_calls>" },                     \
       .signs = { "<tool_calls>" })                                                                 \
     X("hy3", .openers = { "<tool_calls" HY, "<tool_call" HY }, .closers = { "</tool_calls" HY },   \

@@ -1,11 +1,7 @@
 #include "chat/tags.h"
 
 #include "base/compiler.h"
-
-/* A bar and a blank that are no ASCII, as DeepSeek's models have them. */
-#define BAR "\xEF\xBD\x9C"
-#define BLANK "\xE2\x96\x81"
-#define HY ":opensource>"
+#include "chat/mark_parts.h"
 
 static const cr_tag tags[] = {
     { CR_TAG_CALL, "<function=", ">", NULL, false },
@@ -16,19 +12,19 @@ static const cr_tag tags[] = {
     { CR_TAG_VALUE, "<parameter name=\"", "\">", "</parameter>", false },
     { CR_TAG_END, "</invoke>", NULL, NULL, false },
 
-    { CR_TAG_CALL, "<" BAR "DSML" BAR "invoke name=\"", "\">", NULL, false },
-    { CR_TAG_TEXT, "<" BAR "DSML" BAR "parameter name=\"", "\" string=\"true\">",
-      "</" BAR "DSML" BAR "parameter>", false },
-    { CR_TAG_JSON, "<" BAR "DSML" BAR "parameter name=\"", "\" string=\"false\">",
-      "</" BAR "DSML" BAR "parameter>", false },
-    { CR_TAG_END, "</" BAR "DSML" BAR "invoke>", NULL, NULL, false },
+    { CR_TAG_CALL, "<" DSML "invoke name=\"", "\">", NULL, false },
+    { CR_TAG_TEXT, "<" DSML "parameter name=\"", "\" string=\"true\">", "</" DSML "parameter>",
+      false },
+    { CR_TAG_JSON, "<" DSML "parameter name=\"", "\" string=\"false\">", "</" DSML "parameter>",
+      false },
+    { CR_TAG_END, "</" DSML "invoke>", NULL, NULL, false },
 
     { CR_TAG_KEY, "<arg_key>", NULL, "</arg_key>", false },
     { CR_TAG_VALUE, "<arg_value>", NULL, "</arg_value>", false },
     { CR_TAG_END, "</tool_call>", NULL, NULL, false },
 
-    { CR_TAG_BEGIN, "<" BAR "tool" BLANK "call" BLANK "begin" BAR ">", NULL, NULL, false },
-    { CR_TAG_ARGUMENTS, "<" BAR "tool" BLANK "sep" BAR ">", NULL, NULL, false },
+    { CR_TAG_BEGIN, DEEPSEEK("call" BLANK "begin"), NULL, NULL, false },
+    { CR_TAG_ARGUMENTS, DEEPSEEK("sep"), NULL, NULL, false },
 
     { CR_TAG_BEGIN, "<|tool_call_begin|>", NULL, NULL, false },
     { CR_TAG_ARGUMENTS, "<|tool_call_argument_begin|>", NULL, NULL, false },
