@@ -27,6 +27,12 @@ static inline bool cr_str_is(cr_str a, const char *text)
     return a.size == strlen(text) && memcmp(a.data, text, a.size) == 0;
 }
 
+static inline bool cr_str_ends(cr_str a, const char *end)
+{
+    const size_t n = strlen(end);
+    return a.size >= n && (n == 0 || memcmp(a.data + a.size - n, end, n) == 0);
+}
+
 /* Decodes the character at text[0, n), n > 0. Returns its length in bytes and sets *code, or
  * returns 0 when the bytes are not the start of a valid character (overlong forms, surrogates and
  * values above U+10FFFF are invalid). */

@@ -121,8 +121,7 @@ static bool has_end(const cr_calls *calls, size_t *n_end)
 {
     const char *end = calls->tag->end;
     *n_end = strlen(end);
-    return calls->text.size >= *n_end &&
-           memcmp(calls->text.data + calls->text.size - *n_end, end, *n_end) == 0;
+    return cr_str_ends((cr_str){ calls->text.data, calls->text.size }, end);
 }
 
 cr_calls_result cr_call_feed_tagged_key(cr_calls *calls, char c)

@@ -415,19 +415,13 @@ static void begin_reply(cr_reply *r)
     }
 }
 
-static bool ends_in(cr_str text, const char *end)
-{
-    const size_t n = strlen(end);
-    return text.size >= n && memcmp(text.data + text.size - n, end, n) == 0;
-}
-
 /* The last thing that the prompt says, whether it begins reasoning. */
 static int find_opened(cr_str prompt)
 {
     while (prompt.size > 0 && is_space(prompt.data[prompt.size - 1]))
         prompt.size--;
     for (size_t i = 0; i < cr_n_reasoning; i++)
-        if (ends_in(prompt, cr_reasoning_table[i].open))
+        if (cr_str_ends(prompt, cr_reasoning_table[i].open))
             return (int)i;
     return -1;
 }
@@ -435,7 +429,7 @@ static int find_opened(cr_str prompt)
 void cr_reply_init(cr_reply *r, cr_str prompt)
 {
     r->opened = r->has_reasoning ? find_opened(prompt) : -1;
-    r->is_marked = r->format->prompt_end != NULL && ends_in(prompt, r->format->prompt_end);
+    r->is_marked = r->format->prompt_end != NULL && cr_str_ends(prompt, r->format->prompt_end);
     r->calls_sink = (cr_calls_sink){ begin_call, give_arguments, end_call, r };
     cr_calls_init(&r->calls, &r->tools, &r->calls_sink, r->host);
     r->calls.has_bare_names = r->format->has_bare_names;

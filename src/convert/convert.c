@@ -89,12 +89,6 @@ static cera_status open_shards(job *j, cera_error *err)
 
 /* ---- the new file's tensors ------------------------------------------------------------------ */
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* Vectors, norms, small convolutions and what chooses experts are always F32; rows that no block
  * divides are F16. */
 static cr_type type_of(const job *j, const cr_tensor *t)
@@ -105,7 +99,7 @@ static cr_type type_of(const job *j, const cr_tensor *t)
     };
     bool is_f32 = t->n_dims < 2;
     for (size_t i = 0; i < CR_COUNT(ends); i++)
-        is_f32 = is_f32 || ends_in(t->name.data, ends[i]);
+        is_f32 = is_f32 || cr_str_ends(t->name, ends[i]);
     if (is_f32)
         return CR_TYPE_F32;
     return t->shape[0] % (uint64_t)cr_type_get(j->base)->weights == 0 ? j->base : CR_TYPE_F16;

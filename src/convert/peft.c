@@ -10,16 +10,10 @@ static const char CONFIG[] = "adapter_config.json", TENSORS[] = "adapter_model.s
 
 /* ---- the folder -------------------------------------------------------------------------- */
 
-static bool ends_in(cr_str text, const char *end)
-{
-    size_t n = strlen(end);
-    return text.size >= n && memcmp(text.data + text.size - n, end, n) == 0;
-}
-
 bool cr_peft_is(cr_host *host, const char *path, cr_str *folder)
 {
     cr_str whole = cr_str_from(path);
-    if (ends_in(whole, ".safetensors")) {
+    if (cr_str_ends(whole, ".safetensors")) {
         while (whole.size > 0 && whole.data[whole.size - 1] != '/')
             whole.size--;
         *folder = whole.size > 0 ? whole : cr_str_from(".");
@@ -270,9 +264,9 @@ static bool fits_stack(const cr_peft_model *model, const lora *l, bool *is_both)
 static cera_status find_stack(cr_peft *peft, const cr_peft_model *model, lora *l, cera_error *err)
 {
     cr_str module = l->module;
-    if (ends_in(module, ".base_layer"))
+    if (cr_str_ends(module, ".base_layer"))
         module.size -= strlen(".base_layer");
-    bool by_module = ends_in(module, ".experts"), is_both = false, fits = false;
+    bool by_module = cr_str_ends(module, ".experts"), is_both = false, fits = false;
     const cr_tensor *first = l->n_targets > 0 && l->targets[0].expert < 0
                                  ? cr_gguf_find_tensor(model->file, l->targets[0].name)
                                  : NULL;
@@ -313,17 +307,17 @@ static cera_status add_tensors(cr_peft *peft, settings *s, const cr_peft_model *
     static const char PREFIX[] = "base_model.model.";
     cr_str stem = a->name;
     size_t k = 0;
-    while (k < CR_COUNT(ends) && !ends_in(stem, ends[k].a) && !ends_in(stem, ends[k].b))
+    while (k < CR_COUNT(ends) && !cr_str_ends(stem, ends[k].a) && !cr_str_ends(stem, ends[k].b))
         k++;
     if (k == CR_COUNT(ends))
         return cr_fail(err, CERA_E_UNSUPPORTED, "%s: %s: this kind of tensor is not supported",
                        peft->folder.path, a->name.data);
     stem.size -= strlen(ends[k].a); /* as long as that of B */
-    bool is_pair = b && ends_in(a->name, ends[k].a) && ends_in(b->name, ends[k].b) &&
+    bool is_pair = b && cr_str_ends(a->name, ends[k].a) && cr_str_ends(b->name, ends[k].b) &&
                    b->name.size == a->name.size && memcmp(b->name.data, stem.data, stem.size) == 0;
     if (!is_pair)
         return cr_fail(err, CERA_E_FORMAT, "%s: %s has no %s beside it", peft->folder.path,
-                       a->name.data, ends_in(a->name, ends[k].a) ? ends[k].b : ends[k].a);
+                       a->name.data, cr_str_ends(a->name, ends[k].a) ? ends[k].b : ends[k].a);
     if (a->n_dims != 2 || b->n_dims != 2)
         return cr_fail(err, CERA_E_UNSUPPORTED, "%s: %s: expected two dimensions",
                        peft->folder.path, (a->n_dims != 2 ? a : b)->name.data);

@@ -11,10 +11,10 @@
 
 static const char A_END[] = ".lora_a", B_END[] = ".lora_b";
 
-static bool ends_in(cr_str text, const char *end)
+/* Whether the name has this end, and something in front of it. */
+static bool has_end(cr_str name, const char *end)
 {
-    size_t n = strlen(end);
-    return text.size > n && memcmp(text.data + text.size - n, end, n) == 0;
+    return name.size > strlen(end) && cr_str_ends(name, end);
 }
 
 static cera_status want_text(const cr_gguf *file, const char *key, const char *expected,
@@ -43,8 +43,8 @@ static const cr_tensor *partner(const cr_gguf *file, cr_str stem, const char *en
 static cera_status add_pair(const cr_gguf *file, const cr_tensor *tensor, float alpha,
                             cr_adapter_content *out, cera_error *err)
 {
-    bool is_a = ends_in(tensor->name, A_END);
-    if (!is_a && !ends_in(tensor->name, B_END))
+    bool is_a = has_end(tensor->name, A_END);
+    if (!is_a && !has_end(tensor->name, B_END))
         return cr_fail(err, CERA_E_FORMAT, "%s: expected tensors named *%s and *%s, found %s",
                        out->path, A_END, B_END, tensor->name.data);
     cr_str stem = { tensor->name.data, tensor->name.size - strlen(A_END) };
