@@ -5,6 +5,7 @@ import os
 import pty
 import select
 import signal
+import struct
 import subprocess
 import sys
 import termios
@@ -64,6 +65,15 @@ def start(*args, env=None, **keywords):
     keywords.setdefault("bufsize", 0)  # communicate() forgets what a buffer has read ahead
     return subprocess.Popen([BIN, *args], env=environment(**(env or {})), preexec_fn=as_user,
                             **keywords)
+
+
+def wait_until_read(pipe):
+    """Waits until nothing is left in the pipe, for its reader has taken all and asks for more."""
+    deadline = time.monotonic() + TIMEOUT
+    while struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0] > 0:
+        if time.monotonic() > deadline:
+            raise AssertionError("nobody reads")
+        time.sleep(0.01)
 
 
 def on_terminal(*args, streams=("stdin", "stdout", "stderr"), env=None):

@@ -7,7 +7,7 @@ import tempfile
 import time
 import unittest
 
-from program import TINY, TINY_FILE, Terminal, cera, start
+from program import TINY, TINY_FILE, Terminal, cera, start, wait_until_read
 
 GREEDY = ["--temperature", "0"]
 CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -376,7 +376,8 @@ class PipeTest(unittest.TestCase):
             out, err = process.communicate(timeout=60)
             self.assertEqual(process.returncode, expected, err)
             waiting = start("chat", TINY, stdin=subprocess.PIPE)
-            time.sleep(0.5)
+            waiting.stdin.write(b"Hel")
+            wait_until_read(waiting.stdin)
             waiting.send_signal(number)
             waiting.communicate(timeout=60)
             self.assertEqual(waiting.returncode, expected)

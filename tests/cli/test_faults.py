@@ -10,7 +10,8 @@ import tempfile
 import time
 import unittest
 
-from program import BIN, TINY, TINY_FILE, TIMEOUT, as_user, cera, environment, start
+from program import (BIN, TINY, TINY_FILE, TIMEOUT, as_user, cera, environment, start,
+                     wait_until_read)
 
 ENDLESS = ["-p", "Once upon a time", "-n", "400", "--ignore-eos", "--temperature", "0"]
 LIMIT = 64 << 20
@@ -79,7 +80,8 @@ class FaultsTest(unittest.TestCase):
 
     def test_other_bus_errors_stay_what_they_are(self):
         process = start("run", TINY, stdin=subprocess.PIPE)
-        time.sleep(0.2)
+        process.stdin.write(b"Once")
+        wait_until_read(process.stdin)
         process.send_signal(signal.SIGBUS)
         self.assertEqual(process.wait(timeout=TIMEOUT), -signal.SIGBUS)
         for stream in (process.stdin, process.stdout, process.stderr):

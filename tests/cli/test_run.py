@@ -2,11 +2,12 @@
 import json
 import os
 import signal
+import subprocess
 import tempfile
 import time
 import unittest
 
-from program import TINY, TINY_FILE, cera, golden, on_terminal, start
+from program import TINY, TINY_FILE, cera, golden, on_terminal, start, wait_until_read
 
 GREEDY = ["--temperature", "0"]
 
@@ -277,8 +278,12 @@ class RunTest(unittest.TestCase):
     # ---- signals ----
 
     def interrupt(self, number, *extra):
-        process = start("run", TINY, "-p", "Once upon a time", "-n", "-1", "-c", "1024",
-                        "--ignore-eos", "--unbuffered", *GREEDY, *extra)
+        process = start("run", TINY, "-n", "-1", "-c", "1024", "--ignore-eos", "--unbuffered",
+                        *GREEDY, *extra, stdin=subprocess.PIPE)
+        process.stdin.write(b"Once upon a time")
+        wait_until_read(process.stdin)
+        process.stdin.close()
+        process.stdin = None  # communicate() would flush it
         first = process.stdout.read(4) if not extra else b""
         if extra:
             time.sleep(0.3)
@@ -304,7 +309,8 @@ class RunTest(unittest.TestCase):
     def test_interrupt_while_waiting_for_input(self):
         reader, writer = os.pipe()
         process = start("run", TINY, stdin=reader)
-        time.sleep(0.3)
+        os.write(writer, b"Once")
+        wait_until_read(writer)
         process.send_signal(signal.SIGINT)
         self.assertEqual(end(process)[0], 130)
         os.close(reader)
