@@ -65,16 +65,22 @@ static int print_usage(void)
     return EXIT_USAGE;
 }
 
-/* A log that was appended to the model would damage it. */
-static int refuse_log_file(const cli_args *args)
+/* A log that was appended to the model, or a tuning in its place, would destroy it. */
+static int check_written_files(const cli_args *args)
 {
-    const option_value *option = &args->option[OPT_LOG_FILE];
-    bytes what = { 0 };
-    bytes_printf(&what, "%s names the model: %s", option->typed, option->text);
-    report_error(EXIT_USAGE, what.data, "the log would be written into the model's file",
-                 "another file for the log");
-    bytes_done(&what);
-    return EXIT_USAGE;
+    static const option_id written[] = { OPT_LOG_FILE, OPT_TUNE };
+    for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++) {
+        const option_value *option = &args->option[written[i]];
+        if (option->text == NULL || !model_is_file(args, option->text))
+            continue;
+        bytes what = { 0 };
+        bytes_printf(&what, "%s names the model: %s", option->typed, option->text);
+        report_error(EXIT_USAGE, what.data, "it would be written into the model's file",
+                     "another file");
+        bytes_done(&what);
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
 }
 
 /* Variables that other builds know; somebody who sets one should not wait for what it does. */
@@ -108,8 +114,8 @@ static int run(int argc, char **argv)
     settings.level = is_set(&args, OPT_QUIET) ? -1 : args.option[OPT_VERBOSE].count;
     settings.log_file = args.option[OPT_LOG_FILE].text;
     settings.color = color_wanted(args.option[OPT_COLOR].text, STDERR_FILENO);
-    if (settings.log_file != NULL && model_is_file(&args, settings.log_file)) {
-        code = refuse_log_file(&args);
+    code = check_written_files(&args);
+    if (code != EXIT_OK) {
         options_done(&args);
         return code;
     }

@@ -1,9 +1,11 @@
 """cera bench: the rows, the forms they are printed in, and what they must agree about."""
 import csv
+import filecmp
 import io
 import json
 import os
 import re
+import shutil
 import signal
 import statistics
 import tempfile
@@ -249,6 +251,17 @@ class BenchTest(unittest.TestCase):
             refused = bench("-p4", "-n0", "-r1", "--tuning", path)
             self.assertNotEqual(refused.code, 0)
             self.assertIn("measured on another processor, Z80", refused.err)
+
+    def test_tune_does_not_replace_the_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model, symlink = (os.path.join(folder, n) for n in ("m.gguf", "link"))
+            shutil.copy(TINY_FILE, model)
+            os.symlink(model, symlink)
+            for path in (model, symlink):
+                refused = cera("bench", model, "--tune", path)
+                self.assertEqual(refused.code, 2, refused)
+                self.assertIn("--tune names the model: " + path, refused.err)
+            self.assertTrue(filecmp.cmp(TINY_FILE, model, shallow=False))
 
     def test_interrupt_keeps_what_was_measured(self):
         process = start("bench", TINY, "-q", "-p", "4", "-n", "1000", "-r", "2000", "-v", "-o",
