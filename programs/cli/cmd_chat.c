@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_TOKENS = 512, LEAVE = -1 };
@@ -342,12 +343,26 @@ static int failed(const dialogue *d, const char *what, const char *path, const c
     return d->chat.is_interactive ? EXIT_OK : EXIT_RUNTIME;
 }
 
+/* Why nothing is saved under this name: a rename would replace what has it. */
+static const char *not_replaced(const dialogue *d, const char *path)
+{
+    struct stat st;
+    if (model_is_file(&d->args, path))
+        return "it is the model's file";
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return "expected a regular file or nothing of that name";
+    return NULL;
+}
+
 /* Written under another name first: a full disk costs nothing that was saved before. */
 static int do_save(dialogue *d, const char *path)
 {
     const chat *c = &d->chat;
     if (*path == '\0')
         return wrong(d, "/save needs the name of a file", NULL);
+    const char *why = not_replaced(d, path);
+    if (why != NULL)
+        return failed(d, "cannot write", path, why);
     json_t *root = json_pack("{s:s, s:o}", "schema", "cera.chat/1", "model",
                              json_text(c->path, strlen(c->path)));
     json_t *talk = keep_talk(c);
@@ -378,9 +393,10 @@ static int do_load(dialogue *d, const char *path)
         return failed(d, "cannot read", path, strerror(errno));
     json_error_t error;
     json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    const char *why = ferror(file) ? strerror(errno) : error.text;
     fclose(file);
     if (root == NULL)
-        return failed(d, "cannot read", path, error.text);
+        return failed(d, "cannot read", path, why);
     const json_t *messages = json_is_array(root) ? root : json_object_get(root, "messages");
     bool is_cut = json_is_true(json_object_get(root, "unfinished"));
     bool ok = restore_talk(c, messages, is_cut);

@@ -1,7 +1,10 @@
 """cera chat: the conversation, its commands, the streams, the keyboard, the ways to end."""
+import filecmp
 import json
 import os
+import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import time
@@ -173,6 +176,24 @@ class PipeTest(unittest.TestCase):
             missing = chat(stdin=b"/load /nowhere/x\n")
             self.assertEqual(missing.code, 1, missing)
             self.assertEqual(chat(stdin=b"/save /nowhere/x\n").code, 1)
+            folder_read = chat(stdin=b"/load %s\n" % folder.encode())
+            self.assertEqual(folder_read.code, 1, folder_read)
+            self.assertIn("Is a directory", folder_read.err)
+
+    def test_save_replaces_conversations_only(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model, symlink, pipe = (os.path.join(folder, n) for n in ("m.gguf", "link", "pipe"))
+            shutil.copy(TINY_FILE, model)
+            os.symlink(model, symlink)
+            os.mkfifo(pipe)
+            for path, why in ((model, "the model's file"), (symlink, "the model's file"),
+                              (pipe, "expected a regular file"), (folder, "expected a regular")):
+                refused = cera("chat", model, stdin=b"/save %s\n" % path.encode())
+                self.assertEqual(refused.code, 1, refused)
+                self.assertIn("cannot write %s\n  why: " % path, refused.err)
+                self.assertIn(why, refused.err)
+            self.assertTrue(filecmp.cmp(TINY_FILE, model, shallow=False))
+            self.assertTrue(stat.S_ISFIFO(os.stat(pipe).st_mode))
 
     def test_odd_bytes(self):
         """NUL is a character of a message, also in a file; what is no UTF-8 becomes U+FFFD."""
