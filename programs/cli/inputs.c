@@ -100,6 +100,16 @@ const char *model_kv_name(cera_kv_type type)
     return kv_names[type];
 }
 
+/* The file of a tuning is to blame, not the model. */
+static int tuning_failed(const char *path, const char *why)
+{
+    bytes what = { 0 };
+    bytes_printf(&what, "cannot use the tuning %s", path);
+    report_error(EXIT_RUNTIME, what.data, why, "cera bench --tune FILE measures again");
+    bytes_done(&what);
+    return EXIT_RUNTIME;
+}
+
 static int open_engine(const cli_args *args, const char *path, bool reuse, cera_engine **out)
 {
     cera_host host;
@@ -128,9 +138,14 @@ static int open_engine(const cli_args *args, const char *path, bool reuse, cera_
 
     cera_source source = model_source(args, path);
     cera_error err;
-    if (cera_engine_open_source(&source, &options, out, &err) != CERA_OK)
-        return model_failed(path, &err);
-    return EXIT_OK;
+    if (cera_engine_open_source(&source, &options, out, &err) == CERA_OK)
+        return EXIT_OK;
+    if (options.tuning != NULL) {
+        const char *why = without_path(err.message, options.tuning);
+        if (why != err.message)
+            return tuning_failed(options.tuning, why);
+    }
+    return model_failed(path, &err);
 }
 
 /* Commands compute a prompt once, or measure how long that takes: nothing is reused. */

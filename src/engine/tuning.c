@@ -20,11 +20,12 @@ static cera_status take(const cr_json *root, const char *path, size_t *prefetch,
     cr_cpu_id cpu;
     cr_cpu_identify(&cpu);
     cr_str name = cr_json_str(cr_json_get(root, "cpu"));
+    if (name.size == 0)
+        return cr_fail(err, CERA_E_FORMAT, "%s: cpu: expected the name of a processor", path);
     if (name.size != strlen(cpu.name) || memcmp(name.data, cpu.name, name.size) != 0)
         return cr_fail(err, CERA_E_STATE,
                        "%s: measured on another processor, %.*s; this one is %s: measure again",
-                       path, (int)CR_MIN(name.size, (size_t)64), name.size > 0 ? name.data : "",
-                       cpu.name);
+                       path, (int)CR_MIN(name.size, (size_t)64), name.data, cpu.name);
     if (!cr_json_u32(cr_json_get(root, "prefetch"), &bytes) || bytes == 0 || bytes > MAX_PREFETCH)
         return cr_fail(err, CERA_E_FORMAT, "%s: prefetch: expected a number of bytes from 1 to %d",
                        path, MAX_PREFETCH);

@@ -252,6 +252,24 @@ class BenchTest(unittest.TestCase):
             self.assertNotEqual(refused.code, 0)
             self.assertIn("measured on another processor, Z80", refused.err)
 
+    def test_tuning_is_to_blame(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "tuning.json")
+            for text, why in (("", "line 1, column 1: expected a value of JSON"),
+                              ("[]", "expected a tuning file of version 1"),
+                              ('{"version": 1, "cpu": 5}', "cpu: expected the name of a proc"),
+                              (" " * 5000, "expected at most 4096 bytes, found 5000"),
+                              (None, "cannot open: no such file")):
+                if text is None:
+                    os.unlink(path)
+                else:
+                    with open(path, "w", encoding="utf-8") as file:
+                        file.write(text)
+                refused = bench("-p4", "-n0", "-r1", "--tuning", path)
+                self.assertEqual(refused.code, 1, refused)
+                self.assertIn("cannot use the tuning %s\n  why: %s" % (path, why), refused.err)
+                self.assertIn("--tune", refused.err)
+
     def test_tune_does_not_replace_the_model(self):
         with tempfile.TemporaryDirectory() as folder:
             model, symlink = (os.path.join(folder, n) for n in ("m.gguf", "link"))

@@ -7,7 +7,6 @@ import signal
 import stat
 import subprocess
 import tempfile
-import time
 import unittest
 
 from program import TINY, TINY_FILE, Terminal, cera, start, wait_until_read

@@ -513,7 +513,7 @@ static void tuning(void **state)
         { NULL, "[1]", CERA_E_FORMAT, "version 1" },
         { NULL, "{\"version\": 2}", CERA_E_FORMAT, "version 1" },
         { NULL, "{\"version\": 1, \"cpu\": \"Z80\", \"prefetch\": 64}", CERA_E_STATE, "Z80" },
-        { NULL, "{\"version\": 1, \"prefetch\": 64}", CERA_E_STATE, "another processor" },
+        { NULL, "{\"version\": 1, \"prefetch\": 64}", CERA_E_FORMAT, "cpu: expected" },
         { text, "}", CERA_E_FORMAT, "prefetch" },
         { text, ", \"prefetch\": 0}", CERA_E_FORMAT, "prefetch" },
         { text, ", \"prefetch\": -64}", CERA_E_FORMAT, "prefetch" },
