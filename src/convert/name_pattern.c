@@ -48,6 +48,8 @@ cera_status cr_name_patterns_init(cr_name_patterns *patterns, cr_folder *folder,
     *patterns = (cr_name_patterns){ .path = folder->path, .name = name };
     cr_arena *arena = &folder->arena;
     const cr_json *object = cr_json_get(config, name);
+    if (object != NULL && object->kind != CR_JSON_OBJECT && object->kind != CR_JSON_NULL)
+        return cr_fail(err, CERA_E_FORMAT, "%s: %s: expected an object", folder->path, name);
     const size_t n = cr_json_count(object, CR_JSON_OBJECT);
     if (n == 0)
         return CERA_OK;

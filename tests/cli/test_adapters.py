@@ -129,6 +129,8 @@ class Adapters(unittest.TestCase):
                 ({"fan_in_fan_out": True}, "fan_in_fan_out"), ({"init_lora_weights": "pissa"}, "init_lora"),
                 ({"lora_alpha": 0}, "lora_alpha"), ({"peft_type": "IA3"}, "IA3"),
                 ({"alpha_pattern": {"q_(": 3}}, 'alpha_pattern: "q_("'), ({"invented": 1}, "invented"),
+                ({"alpha_pattern": 3}, "alpha_pattern: expected an object"),
+                ({"rank_pattern": ["q_proj"]}, "rank_pattern: expected an object"),
                 ({"alpha_pattern": {"q_.*": "x"}}, "alpha_pattern: q_.*: expected a number"),
                 ({"r": 3}, "model.layers.0.self_attn.q_proj: expected rank 3, as r says, its tensors have 2"),
                 ({"rank_pattern": {"[qk]_proj": 4}}, "q_proj: expected rank 4, as rank_pattern says"),
