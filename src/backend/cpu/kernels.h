@@ -30,7 +30,7 @@ enum {
     CR_PANEL_ROWS = 32, /* rows that a matmul kernel unpacks at a time */
     CR_PREFETCH = 8192, /* bytes ahead of the rows at work, where nothing better is known */
     CR_BLAS_ROWS = 64,  /* rows that become floats for OpenBLAS at a time */
-    CR_PANEL_CHAIN_BYTES = CR_CHAINS * CR_PANEL_ROWS * 8 * sizeof(float), /* of 8 columns */
+    CR_PANEL_CHAIN_BYTES = CR_CHAINS * CR_PANEL_ROWS * 16 * sizeof(float), /* of 16 columns */
     CR_PANEL_BLOCK_BYTES = 48 * CR_ACT_BLOCK * sizeof(float), /* 32 of each, and some columns */
 };
 

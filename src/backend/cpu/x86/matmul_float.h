@@ -1,10 +1,10 @@
 /* Matrices of floats times many columns, for both AVX levels, and of types that become floats
  * first. Who includes this has included decode8.h or decode16.h and defined ROWS, COLUMNS, COUNTS,
- * which lists the numbers up to COLUMNS, PANEL, GROUP, BLOCK and store_sums.
+ * which lists the numbers up to COLUMNS, SPAN, PANEL, GROUP, BLOCK and store_sums.
  *
  * A vector is the sixteen chains of one result, or half of them: element k of a row and element k
  * of a column meet as they lie in memory. A tile of ROWS rows and at most COLUMNS columns has its
- * chains in registers for BLOCK elements; then all other tiles of PANEL rows and GROUP columns get
+ * chains in registers for BLOCK elements; then all other tiles of SPAN rows and GROUP columns get
  * theirs of the same elements, and the chains wait in L1. The bits are those of matvec.
  *
  * Rows of floats are read where they are; others are decoded, PANEL of them, once for all columns:
@@ -40,7 +40,7 @@ typedef struct float_rows {
     void (*decode)(const void *blocks, float *to, size_t n);
 } float_rows;
 
-_Static_assert(PANEL / ROWS * GROUP * sizeof(tile_sums) <= CR_PANEL_CHAIN_BYTES, "cr_panel_bytes");
+_Static_assert(SPAN / ROWS * GROUP * sizeof(tile_sums) <= CR_PANEL_CHAIN_BYTES, "cr_panel_bytes");
 _Static_assert(PANEL *CR_ACT_BLOCK * sizeof(float) <= CR_PANEL_BLOCK_BYTES, "cr_panel_bytes");
 
 /* step_bytes: from sixteen elements of a row to the next. */
@@ -125,7 +125,7 @@ static void fill_panel(float *panel, const uint8_t *w, size_t row_bytes, size_t 
 
 /* ---- rows times columns ---- */
 
-/* At most PANEL rows. */
+/* At most SPAN rows, or PANEL. */
 typedef struct rows {
     const float_rows *type;
     const uint8_t *w;
@@ -195,12 +195,13 @@ static void matmul_floats(float *y, size_t y_stride, const void *w, size_t row_b
                           const cr_act *x, size_t n_x, void *scratch, const float_rows *type)
 {
     tile_sums(*sums)[GROUP] = scratch;
-    float *panel = (float *)(void *)(sums + PANEL / ROWS);
-    for (size_t r = 0; r < n_rows; r += PANEL) {
+    float *panel = (float *)(void *)(sums + SPAN / ROWS);
+    const size_t span = type->decode ? PANEL : SPAN;
+    for (size_t r = 0; r < n_rows; r += span) {
         const rows some = { .type = type,
                             .w = (const uint8_t *)w + r * row_bytes,
                             .row_bytes = row_bytes,
-                            .n_rows = CR_MIN(n_rows - r, (size_t)PANEL),
+                            .n_rows = CR_MIN(n_rows - r, span),
                             .n = x->n,
                             .panel = panel };
         for (size_t i = 0; type->decode && i < x->n; i += BLOCK)

@@ -2,7 +2,7 @@
 #include "backend/cpu/x86/decode8.h"
 
 /* Both halves read the same lines: a block of rows and columns fits L1. */
-enum { ROWS = 4, COLUMNS = 3, PANEL = 16, GROUP = 12, BLOCK = 256 };
+enum { ROWS = 4, COLUMNS = 3, SPAN = 16, PANEL = 16, GROUP = 12, BLOCK = 256 };
 #define COUNTS(X, ...) X(1, __VA_ARGS__) X(2, __VA_ARGS__) X(3, __VA_ARGS__)
 
 /* Chains of a tile's column. */

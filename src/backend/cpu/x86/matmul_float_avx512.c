@@ -1,8 +1,9 @@
 /* What matmul_float.h needs, sixteen lanes: a vector is all chains of a result. */
 #include "backend/cpu/x86/decode16.h"
 
-/* Long blocks: rows and columns from L2 in time cost less than chains that wait. */
-enum { ROWS = 4, COLUMNS = 6, PANEL = 32, GROUP = 6, BLOCK = 2048 };
+/* Long blocks: rows and columns from L2 in time cost less than chains that wait. As many rows as a tile
+ * of the plan has: a prompt's columns are not in L2, and each pass over them should serve many. */
+enum { ROWS = 4, COLUMNS = 6, SPAN = 64, PANEL = 32, GROUP = 6, BLOCK = 2048 };
 #define COUNTS(X, ...)                                                                             \
     X(1, __VA_ARGS__)                                                                              \
     X(2, __VA_ARGS__) X(3, __VA_ARGS__) X(4, __VA_ARGS__) X(5, __VA_ARGS__) X(6, __VA_ARGS__)
