@@ -165,9 +165,12 @@ static void fail(cr_reply *r, const char *why)
 /* 1: held is the whole marker, 0: it may become it, -1: it is something else. */
 static int compare_mark(const cr_reply *r, const char *mark)
 {
-    if (mark == NULL || strncmp(mark, r->held, r->n_held) != 0)
+    if (mark == NULL)
         return -1;
-    return mark[r->n_held] == '\0';
+    const size_t n = strlen(mark); /* what is held may have a NUL */
+    if (n < r->n_held || memcmp(mark, r->held, r->n_held) != 0)
+        return -1;
+    return n == r->n_held;
 }
 
 /* What is held begins calls, opener and all. */
