@@ -232,6 +232,16 @@ cera_status cr_schema_check_keywords(cr_compiler *c, const cr_json *schema)
 
 /* ---- parts ------------------------------------------------------------------------------- */
 
+cera_status cr_parts_append(cr_compiler *c, cr_parts *parts, cr_part part, const cr_json *at)
+{
+    if (parts->n == CR_MAX_PARTS)
+        return cr_schema_fail(c, at, CERA_E_LIMIT,
+                              "expected at most %d schemas that hold together, found more",
+                              CR_MAX_PARTS);
+    parts->part[parts->n++] = part;
+    return CERA_OK;
+}
+
 cera_status cr_parts_add(cr_compiler *c, cr_parts *parts, const cr_json *schema, int from)
 {
     for (int i = from; i >= 0; i = parts->part[i].from) {
@@ -244,12 +254,7 @@ cera_status cr_parts_add(cr_compiler *c, cr_parts *parts, const cr_json *schema,
         if (parts->part[i].schema == schema)
             return CERA_OK;
     }
-    if (parts->n == CR_MAX_PARTS)
-        return cr_schema_fail(c, schema, CERA_E_LIMIT,
-                              "expected at most %d schemas that hold together, found more",
-                              CR_MAX_PARTS);
-    parts->part[parts->n++] = (cr_part){ .schema = schema, .from = from };
-    return CERA_OK;
+    return cr_parts_append(c, parts, (cr_part){ .schema = schema, .from = from }, schema);
 }
 
 /* Follows one step of a JSON pointer: ~1 is /, ~0 is ~, and %XX is a byte. */

@@ -92,6 +92,8 @@ cera_status cr_schema_check_keywords(cr_compiler *c, const cr_json *schema);
 /* What a $ref points to. */
 cera_status cr_schema_resolve(cr_compiler *c, const cr_json *ref, const cr_json **out);
 cera_status cr_parts_add(cr_compiler *c, cr_parts *parts, const cr_json *schema, int from);
+/* As it is; there is a limit, which an error names for `at`. */
+cera_status cr_parts_append(cr_compiler *c, cr_parts *parts, cr_part part, const cr_json *at);
 /* The parts that `not`, `if` and `dependent...` of part i stand for. */
 cera_status cr_parts_expand_not(cr_compiler *c, cr_parts *parts, int i);
 /* What a part excludes: a name, a pattern, values (before NULL: the first one); NULL: none. */

@@ -335,12 +335,7 @@ static cera_status add_excluded(cr_compiler *c, cr_parts *parts, int i, const cr
         if (parts->part[p].excluded == k)
             return CERA_OK;
     }
-    if (parts->n == CR_MAX_PARTS)
-        return cr_schema_fail(c, k, CERA_E_LIMIT,
-                              "expected at most %d schemas that hold together, found more",
-                              CR_MAX_PARTS);
-    parts->part[parts->n++] = (cr_part){ .schema = &yes, .from = i, .excluded = k };
-    return CERA_OK;
+    return cr_parts_append(c, parts, (cr_part){ .schema = &yes, .from = i, .excluded = k }, k);
 }
 
 /* What a schema with one keyword excludes: it has to be well-formed. */

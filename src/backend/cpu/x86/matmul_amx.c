@@ -183,7 +183,7 @@ CR_INLINE void advance(pipeline *p, bool groups)
 /* y[c * y_stride + r] for the rows of a panel and n_x columns, at most n_columns. Meanwhile a part of
  * the next group of columns is fetched. */
 CR_INLINE void multiply(float *y, size_t y_stride, __mmask16 rows, const panel_block *panel,
-                        const cr_packed *x, const char *ahead, size_t n_blocks, size_t n_x,
+                        const cr_packed *x, const uint8_t *ahead, size_t n_blocks, size_t n_x,
                         size_t n_columns, workspace *work, const weights *type)
 {
     const size_t n_products = type->groups ? 2 : 1; /* of a block */
@@ -199,8 +199,7 @@ CR_INLINE void multiply(float *y, size_t y_stride, __mmask16 rows, const panel_b
         for (size_t c = 0; c < n_columns; c++)
             chain[c] = _mm512_setzero_ps();
         for (size_t b = reversed(turn); b < n_blocks; b += CR_CHAINS, ahead += FETCHED) {
-            for (size_t line = 0; line < FETCHED; line += 64)
-                _mm_prefetch(ahead + line, _MM_HINT_T1);
+            prefetch(ahead, FETCHED);
             for (size_t i = 0; i < n_products; i++)
                 advance(&p, type->groups);
             add_product(chain, &work->products[used % PRODUCTS], &x[b], &panel[b], n_columns, type);
@@ -226,7 +225,7 @@ CR_INLINE void multiply(float *y, size_t y_stride, __mmask16 rows, const panel_b
 
 /* A group has some columns of 16; those that it lacks are computed up to a multiple of four. */
 CR_INLINE void multiply_group(float *y, size_t y_stride, __mmask16 rows, const panel_block *panel,
-                              const cr_packed *x, const char *ahead, size_t n_blocks, size_t n_x,
+                              const cr_packed *x, const uint8_t *ahead, size_t n_blocks, size_t n_x,
                               workspace *work, const weights *type)
 {
     if (n_x > 12)
@@ -241,9 +240,9 @@ CR_INLINE void multiply_group(float *y, size_t y_stride, __mmask16 rows, const p
 
 /* Functions, not inlined into each type's kernel: there are only three kinds. */
 #define MULTIPLY_GROUP(kind, ...)                                                                  \
-    static void multiply_##kind(float *y, size_t y_stride, __mmask16 rows,                         \
-                                const panel_block *panel, const cr_packed *x, const char *ahead,   \
-                                size_t n_blocks, size_t n_x, workspace *work)                      \
+    static void multiply_##kind(                                                                   \
+        float *y, size_t y_stride, __mmask16 rows, const panel_block *panel, const cr_packed *x,   \
+        const uint8_t *ahead, size_t n_blocks, size_t n_x, workspace *work)                        \
     {                                                                                              \
         static const weights kind = { __VA_ARGS__ };                                               \
         multiply_group(y, y_stride, rows, panel, x, ahead, n_blocks, n_x, work, &kind);            \
@@ -285,7 +284,7 @@ CR_INLINE void matmul_packed(float *y, size_t y_stride, const void *w, size_t ro
             if (n != configured)
                 configure(&work->shapes, n, type->groups);
             configured = n;
-            const char *next = (const char *)x[c + GROUP < n_x ? c + GROUP : 0].packed;
+            const uint8_t *next = (const uint8_t *)x[c + GROUP < n_x ? c + GROUP : 0].packed;
             for (size_t p = 0, r = i; p < n_panels; p++, r += PANEL)
                 (type->groups ? multiply_halves
                               : (type->minima ? multiply_minima : multiply_plain))(

@@ -114,8 +114,7 @@ static void fill_panel(float *panel, const uint8_t *w, size_t row_bytes, size_t 
     for (size_t r = 0; r < n_rows; r++) {
         float *to = panel + i * PANEL + r / ROWS * n * ROWS + r % ROWS * CR_CHAINS;
         const uint8_t *blocks = w + r * row_bytes + i / type->weights * type->bytes;
-        for (size_t at = 0; at < n / type->weights * type->bytes; at += 64)
-            _mm_prefetch((const char *)blocks + PANEL * row_bytes + at, _MM_HINT_T1);
+        prefetch_run(blocks + PANEL * row_bytes, n / type->weights * type->bytes);
         type->decode(blocks, row, n);
         for (size_t k = 0; k < n; k += CR_CHAINS)
             for (size_t p = 0; p < CR_CHAINS; p += LANES)

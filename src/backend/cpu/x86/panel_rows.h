@@ -52,21 +52,20 @@ CR_INLINE int64_t four_words(const uint8_t *const p[4], size_t at)
 /* The rows of the next panels, block_bytes of them for a block of these: fetched while these are
  * multiplied. They may lie behind the matrix, where a worker's share ends: fetching never faults. */
 typedef struct next_rows {
-    const char *p;
+    const uint8_t *p;
     size_t block_bytes;
 } next_rows;
 
 CR_INLINE next_rows next_rows_at(const void *w, size_t row_bytes, size_t i, size_t n_panels,
                                  size_t n_blocks)
 {
-    return (next_rows){ (const char *)((uintptr_t)w + i * row_bytes),
+    return (next_rows){ (const uint8_t *)((uintptr_t)w + i * row_bytes),
                         n_panels * PANEL * row_bytes / n_blocks };
 }
 
 CR_INLINE void fetch_block(const next_rows *rows, size_t b)
 {
-    for (size_t at = 0; at < rows->block_bytes; at += 64)
-        _mm_prefetch(rows->p + b * rows->block_bytes + at, _MM_HINT_T1);
+    prefetch_run(rows->p + b * rows->block_bytes, rows->block_bytes);
 }
 
 #endif

@@ -28,6 +28,14 @@ CR_INLINE rows4 rows4_at(const void *w, size_t row_bytes, size_t i, size_t n_row
     };
 }
 
+/* n_bytes that are known only when it runs. */
+CR_INLINE void prefetch_run(const uint8_t *p, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes; i += 64)
+        _mm_prefetch((const char *)p + i, _MM_HINT_T1);
+}
+
+/* A constant number of bytes, written out. */
 CR_INLINE void prefetch(const uint8_t *p, size_t n_bytes)
 {
     CR_UNROLL

@@ -50,8 +50,7 @@ CR_INLINE const uint8_t *row_at(const rows *r, size_t j)
 /* Of what is read soon, n_bytes from byte `at` on. */
 CR_INLINE void fetch(const rows *r, size_t at, size_t n_bytes)
 {
-    for (size_t i = 0; i < n_bytes; i += 64)
-        _mm_prefetch((const char *)r->next + at + i, _MM_HINT_T1);
+    prefetch_run(r->next + at, n_bytes);
 }
 
 /* ---- scores of many queries ---- */
