@@ -47,10 +47,11 @@ CR_INLINE const uint8_t *row_at(const rows *r, size_t j)
     return r->p + CR_MIN(j, r->n - 1) * r->row_bytes;
 }
 
-/* Of what is read soon, n_bytes from byte `at` on. */
+/* Of what is read soon, n_bytes from byte `at` on; `next` may be NULL when there are none. */
 CR_INLINE void fetch(const rows *r, size_t at, size_t n_bytes)
 {
-    prefetch_run(r->next + at, n_bytes);
+    if (n_bytes > 0)
+        prefetch_run(r->next + at, n_bytes);
 }
 
 /* ---- scores of many queries ---- */
