@@ -206,8 +206,15 @@ void cr_plan_roofline(cr_plan *plan, cera_roofline *out);
  * (prefetch.def). */
 size_t cr_plan_tune(cr_plan *plan);
 size_t cr_prefetch_of(const cr_cpu_id *cpu);
-/* Rows of a projection that one row of the batch meets: of experts, only those that it uses. */
-size_t cr_plan_rows_met(const cr_op *op, const cr_proj *proj);
+/* A walk over the weights that a token meets; of experts, only as many as it uses. */
+typedef struct cr_weight_walk {
+    int op, proj; /* where it goes on; 0 at first */
+    const cr_weight *weight;
+    size_t n_rows;     /* that are met */
+    size_t begin, end; /* those of the worker */
+    bool is_of_result; /* a row of the batch meets it only where its logits are wanted */
+} cr_weight_walk;
+bool cr_plan_next_weight(const cr_plan *plan, int worker, cr_weight_walk *walk);
 
 /* Bytes that the MoE ops want of a worker's scratch behind their tiles. */
 size_t cr_plan_moe_bytes(const cr_routing *routing, int max_rows);

@@ -13,11 +13,24 @@ enum {
     MULTIPLY_ROUNDS = 100000, /* of a pass */
 };
 
-size_t cr_plan_rows_met(const cr_op *op, const cr_proj *proj)
+bool cr_plan_next_weight(const cr_plan *plan, int worker, cr_weight_walk *walk)
 {
-    const cr_routing *experts = cr_op_experts(op);
-    size_t n_rows = proj->weight->n_rows;
-    return experts ? n_rows / (size_t)experts->n_expert * (size_t)experts->n_used : n_rows;
+    const cr_graph *graph = plan->graph;
+    for (; walk->op < graph->n_ops; walk->op++, walk->proj = 0) {
+        const cr_op *op = &graph->ops[walk->op];
+        const cr_proj *projs[CR_MAX_PROJS];
+        if (walk->proj == cr_op_projs(op, projs))
+            continue;
+        const cr_routing *experts = cr_op_experts(op);
+        walk->weight = projs[walk->proj++]->weight;
+        walk->n_rows = walk->weight->n_rows;
+        if (experts)
+            walk->n_rows = walk->n_rows / (size_t)experts->n_expert * (size_t)experts->n_used;
+        walk->is_of_result = walk->op >= graph->n_ops - graph->n_result_ops;
+        cr_pool_share(plan->backend->pool, worker, walk->n_rows, 16, &walk->begin, &walk->end);
+        return true;
+    }
+    return false;
 }
 
 typedef struct measurement {
@@ -28,20 +41,11 @@ typedef struct measurement {
 static void read_weights(void *ctx, int worker)
 {
     measurement *m = ctx;
-    const cr_graph *graph = m->plan->graph;
+    cr_weight_walk at = { 0 };
     uint64_t sum = 0;
-    for (int i = 0; i < graph->n_ops; i++) {
-        const cr_proj *projs[CR_MAX_PROJS];
-        int n = cr_op_projs(&graph->ops[i], projs);
-        for (int k = 0; k < n; k++) {
-            const cr_weight *w = projs[k]->weight;
-            size_t begin, end;
-            cr_pool_share(m->plan->backend->pool, worker,
-                          cr_plan_rows_met(&graph->ops[i], projs[k]), 16, &begin, &end);
-            sum += m->plan->kernels->read_all(w->data + begin * w->row_bytes,
-                                              (end - begin) * w->row_bytes);
-        }
-    }
+    while (cr_plan_next_weight(m->plan, worker, &at))
+        sum += m->plan->kernels->read_all(at.weight->data + at.begin * at.weight->row_bytes,
+                                          (at.end - at.begin) * at.weight->row_bytes);
     atomic_fetch_add(&m->sum, sum);
 }
 
@@ -75,17 +79,11 @@ static double fastest(const cr_plan *plan, void (*work)(void *ctx, int worker))
 void cr_plan_roofline(cr_plan *plan, cera_roofline *out)
 {
     *out = (cera_roofline){ 0 };
-    const cr_graph *graph = plan->graph;
-    for (int i = 0; i < graph->n_ops; i++) {
-        const cr_proj *projs[CR_MAX_PROJS];
-        int n = cr_op_projs(&graph->ops[i], projs);
-        for (int k = 0; k < n; k++) {
-            uint64_t n_rows = cr_plan_rows_met(&graph->ops[i], projs[k]);
-            uint64_t macs = n_rows * projs[k]->weight->n_cols;
-            out->token_bytes += n_rows * projs[k]->weight->row_bytes;
-            out->token_macs += macs;
-            out->result_macs += i >= graph->n_ops - graph->n_result_ops ? macs : 0;
-        }
+    for (cr_weight_walk at = { 0 }; cr_plan_next_weight(plan, 0, &at);) {
+        uint64_t macs = (uint64_t)at.n_rows * at.weight->n_cols;
+        out->token_bytes += (uint64_t)at.n_rows * at.weight->row_bytes;
+        out->token_macs += macs;
+        out->result_macs += at.is_of_result ? macs : 0;
     }
     int n_workers = cr_pool_width(plan->backend->pool);
     out->read_rate = (double)out->token_bytes / fastest(plan, read_weights);

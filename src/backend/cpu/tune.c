@@ -40,21 +40,13 @@ static void multiply_weights(void *ctx, int worker)
     void *row = plan->local + (size_t)worker * plan->local_bytes;
     float *y = cr_plan_scratch(plan, worker);
     memset(row, 0, plan->act_bytes);
-    for (int i = 0; i < plan->graph->n_ops; i++) {
-        const cr_op *op = &plan->graph->ops[i];
-        const cr_proj *projs[CR_MAX_PROJS];
-        int n = cr_op_projs(op, projs);
-        for (int k = 0; k < n; k++) {
-            const cr_weight *w = projs[k]->weight;
-            cr_act x = cr_act_at(row, w->n_cols);
-            x.prefetch = t->prefetch;
-            size_t begin, end;
-            cr_pool_share(plan->backend->pool, worker, cr_plan_rows_met(op, projs[k]), 16, &begin,
-                          &end);
-            for (; begin < end; begin += CR_TILE)
-                plan->kernels->matvec[w->type](y, w->data + begin * w->row_bytes, w->row_bytes,
-                                               CR_MIN(end - begin, (size_t)CR_TILE), &x);
-        }
+    for (cr_weight_walk at = { 0 }; cr_plan_next_weight(plan, worker, &at);) {
+        const cr_weight *w = at.weight;
+        cr_act x = cr_act_at(row, w->n_cols);
+        x.prefetch = t->prefetch;
+        for (size_t i = at.begin; i < at.end; i += CR_TILE)
+            plan->kernels->matvec[w->type](y, w->data + i * w->row_bytes, w->row_bytes,
+                                           CR_MIN(at.end - i, (size_t)CR_TILE), &x);
     }
 }
 
