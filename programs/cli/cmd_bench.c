@@ -442,7 +442,9 @@ static int measure(bench *b)
 {
     /* A first engine tells how long the text is, and how large a context may be. */
     int asked = (int)b->args->option[OPT_CONTEXT_SIZE].integer;
-    int code = open_engine(b, b->threads.values[0], asked);
+    int code = out_check();
+    if (code == EXIT_OK)
+        code = open_engine(b, b->threads.values[0], asked);
     int64_t need;
     if (code == EXIT_OK)
         code = read_prompt_text(b);

@@ -271,10 +271,12 @@ static int open_draft(const cli_args *args, cera_generate_options *options)
 
 int command_RUN(const cli_args *args)
 {
-    if (run_is_chat(args))
+    int code = out_check();
+    if (code == EXIT_OK && run_is_chat(args))
         return run_chat(args);
     run_state run = { .args = args, .json = wants_envelope(args) };
-    int code = model_path(args, &run.path);
+    if (code == EXIT_OK)
+        code = model_path(args, &run.path);
     if (code != EXIT_OK)
         return code;
     sampling chosen = { 0 };

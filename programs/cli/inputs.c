@@ -2,6 +2,7 @@
 #include "cli/inputs.h"
 
 #include "cli/help.h"
+#include "cli/out.h"
 #include "cli/report.h"
 #include "common/bytes.h"
 #include "common/number.h"
@@ -423,7 +424,9 @@ int model_with_prompt(const cli_args *args, prompt_work *work)
     if (code != EXIT_OK)
         return code;
     prompt text;
-    code = prompt_read(args, OPT_PROMPT, &text);
+    code = out_check();
+    if (code == EXIT_OK)
+        code = prompt_read(args, OPT_PROMPT, &text);
     if (code != EXIT_OK)
         return code;
     cera_engine *engine = NULL;

@@ -7,6 +7,7 @@
 #include "cli/out.h"
 #include "cli/report.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,16 @@ static int (*const run_command[CMD_COUNT])(const cli_args *args) = {
 static void end_without_memory(void)
 {
     exit(report_error(EXIT_LIMIT, "out of memory", NULL, "a smaller model or a shorter text"));
+}
+
+/* A stream that is closed lends its number to the next file that is opened, and what is printed would
+ * go into that. */
+static void fill_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) == -1)
+            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    }
 }
 
 /* Errors of the command line itself should have the asked form too, so look for it first. */
@@ -141,6 +152,7 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    fill_streams();
     bytes_no_memory = end_without_memory;
     interrupt_start();
     int code = run(argc, argv);

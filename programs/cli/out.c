@@ -5,6 +5,7 @@
 #include "common/bytes.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,14 @@ void out_start(bool unbuffered)
 bool out_is_terminal(void)
 {
     return out.is_terminal;
+}
+
+int out_check(void)
+{
+    int flags = fcntl(STDOUT_FILENO, F_GETFL);
+    if (flags == -1 || (flags & O_ACCMODE) == O_RDONLY)
+        out.failed = EBADF;
+    return out_finish();
 }
 
 static bool flush(void)

@@ -11,6 +11,9 @@
  * file at each newline or 4 KiB. */
 void out_start(bool unbuffered);
 bool out_is_terminal(void);
+/* Whether anything can be written there at all, for what computes long before it writes. Returns the
+ * exit code, after an error message. */
+int out_check(void);
 
 /* False when the reader is gone or the disk is full: nothing more needs to be computed. */
 bool out_write(const void *data, size_t n);

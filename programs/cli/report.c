@@ -32,26 +32,12 @@ bool color_wanted(const char *mode, int fd)
     return isatty(fd) == 1 && (term == NULL || strcmp(term, "dumb") != 0);
 }
 
-/* A program may be started with closed streams. A file that took the place of one would get what is
- * meant for the stream, so it is moved above them. */
-static int open_log(const char *path)
-{
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0 || fd > STDERR_FILENO)
-        return fd;
-    int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    int saved = errno;
-    close(fd);
-    errno = saved;
-    return moved;
-}
-
 bool report_start(const report_settings *wanted)
 {
     settings = *wanted;
     if (wanted->log_file == NULL)
         return true;
-    log_descriptor = open_log(wanted->log_file);
+    log_descriptor = open(wanted->log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     log_file = log_descriptor >= 0 ? fdopen(log_descriptor, "a") : NULL;
     if (log_file != NULL) {
         setvbuf(log_file, NULL, _IOLBF, BUFSIZ); /* whatever ends us, the lines are there */

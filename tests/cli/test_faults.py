@@ -104,6 +104,31 @@ class FaultsTest(unittest.TestCase):
         self.assertIn("cera: error: cannot write to standard output", log)
         self.assertNotIn(text, log)
 
+    def test_output_is_looked_at_before_the_work(self):
+        """What can never be written is not computed: no input is waited for, no time measured."""
+        for command in ("run", "run --tools []", "chat", "logits", "embed", "perplexity",
+                        "bench -r 10000"):
+            for stream in (">&-", "1</dev/null"):
+                process = subprocess.Popen(
+                    ["bash", "-c", 'exec "$0" %s -m "$1" %s' % (command, stream), BIN, TINY],
+                    env=environment(), stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+                self.assertEqual(process.wait(TIMEOUT), 1)
+                with process.stderr:
+                    self.assertEqual(process.stderr.read(),
+                                     b"cera: error: cannot write to standard output\n"
+                                     b"  why: Bad file descriptor\n")
+                process.stdin.close()
+
+    def test_closed_streams_and_a_new_file(self):
+        """What is said does not go into it."""
+        made = []
+        for streams in ("", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"):
+            done = self.shell('"$CERA" quantize --allow-requantize "%s" new.gguf F16 '
+                              '--progress json %s' % (TINY_FILE, streams))
+            self.assertEqual(done.returncode, 0, done)
+            made.append(self.read("new.gguf"))
+        self.assertTrue(all(m == made[0] for m in made), [m[:60] for m in made])
+
     def test_closed_error_stream(self):
         done = self.shell('"$CERA" run "$TINY" -p Once -n 4 -v --log-file log 2>&-')
         self.assertEqual(done.returncode, 0, done)
