@@ -668,7 +668,8 @@ CERA_API cera_status cera_engine_roofline(cera_engine *engine, cera_roofline *ou
  * takes the time of some forty tokens, and writes that to a file for cera_engine_options.tuning,
  * with the processor's name. The file appears when it is complete and takes the place of one that
  * was there. The engine itself stays as it was opened. CERA_E_STATE while a session of the engine
- * computes, CERA_E_IO when the file cannot be written. */
+ * computes, CERA_E_IO when the file cannot be written, which is looked at before anything is
+ * measured. */
 CERA_API cera_status cera_engine_tune(cera_engine *engine, const char *path, cera_error *err);
 
 typedef enum cera_pooling {

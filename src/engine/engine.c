@@ -7,6 +7,7 @@
 #include "engine/fingerprint.h"
 #include "engine/source.h"
 #include "engine/tuning.h"
+#include "file/output.h"
 
 #include <string.h>
 
@@ -276,6 +277,7 @@ cera_status cr_engine_roofline(cr_engine *engine, cera_roofline *out, cera_error
 cera_status cr_engine_tune(cr_engine *engine, const char *path, cera_error *err)
 {
     CR_TRY(cr_gguf_check_unchanged(engine->file, err));
+    CR_TRY(cr_output_check(&engine->host, path, err));
     if (!cr_scheduler_hold(engine->scheduler))
         return cr_fail(err, CERA_E_STATE, "tune: a session of this engine is computing");
     size_t prefetch = 0;

@@ -66,6 +66,14 @@ cera_status cr_output_open(cr_output *out, cr_host *host, const char *path, cera
     return status;
 }
 
+cera_status cr_output_check(cr_host *host, const char *path, cera_error *err)
+{
+    cr_output out;
+    CR_TRY(cr_output_open(&out, host, path, err));
+    cr_output_done(&out);
+    return CERA_OK;
+}
+
 cera_status cr_output_write(cr_output *out, const void *data, size_t n, cera_error *err)
 {
     assert(out->file != NULL);

@@ -25,6 +25,8 @@ typedef struct cr_output {
  * CERA_E_ARG where the path names no file: "" or "folder/". After a failure there is nothing to be
  * done with. */
 cera_status cr_output_open(cr_output *out, cr_host *host, const char *path, cera_error *err);
+/* Whether it could be opened now, for somebody who has long work to do before; leaves nothing. */
+cera_status cr_output_check(cr_host *host, const char *path, cera_error *err);
 cera_status cr_output_write(cr_output *out, const void *data, size_t n, cera_error *err);
 cera_status cr_output_commit(cr_output *out, cera_error *err);
 void cr_output_done(cr_output *out);

@@ -252,6 +252,24 @@ class BenchTest(unittest.TestCase):
             self.assertNotEqual(refused.code, 0)
             self.assertIn("measured on another processor, Z80", refused.err)
 
+    def test_tune_leaves_what_is_there(self):
+        """No part of a file where one cannot be, and the one that is there until there is another."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "tuning.json")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("before")
+            process = start("bench", TINY, "--tune", path, "-t", "1")
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+            if process.returncode != 0:
+                with open(path, encoding="utf-8") as file:
+                    self.assertEqual(file.read(), "before")
+            for name, why in ((folder, "expected a regular file"), (path + "/x", "not a folder")):
+                refused = bench("--tune", name)
+                self.assertEqual(refused.code, 1, refused)
+                self.assertIn("cannot tune\n  why: %s: " % name, refused.err)
+            self.assertEqual(os.listdir(folder), ["tuning.json"])
+
     def test_tuning_is_to_blame(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "tuning.json")

@@ -466,6 +466,46 @@ static void write_text(const char *path, const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
+static cera_os real_os;
+static int n_times; /* that the clock was read */
+
+static uint64_t counted_clock(void *ctx)
+{
+    n_times++;
+    return real_os.clock_ns(ctx);
+}
+
+/* A file that cannot be written is found before anything is measured; nothing is left of it. */
+static void tuning_has_nowhere_to_go(void **state)
+{
+    (void)state;
+    cera_host host;
+    cera_host_init(&host);
+    real_os = host.os;
+    host.os.clock_ns = counted_clock;
+    cera_engine_options options;
+    cera_engine_options_init(&options);
+    options.host = &host;
+    cera_engine *e = tiny_open(&options);
+    static const struct {
+        const char *path;
+        cera_status status;
+    } bad[] = {
+        { "no/such/folder", CERA_E_IO },
+        { ".", CERA_E_IO },
+        { "folder/", CERA_E_ARG },
+        { "", CERA_E_ARG },
+    };
+    for (size_t i = 0; i < CR_COUNT(bad); i++) {
+        cera_error err;
+        n_times = 0;
+        assert_int_equal(cera_engine_tune(e, bad[i].path, &err), bad[i].status);
+        assert_error(&err, bad[i].status, bad[i].path);
+        assert_int_equal(n_times, 0);
+    }
+    cera_engine_close(e);
+}
+
 /* What was measured is read again, and changes no result; nothing else is taken for it. */
 static void tuning(void **state)
 {
@@ -538,7 +578,6 @@ static void tuning(void **state)
 
     assert_int_equal(cera_engine_tune(NULL, path, &err), CERA_E_ARG);
     assert_int_equal(cera_engine_tune(engine, NULL, &err), CERA_E_ARG);
-    assert_int_equal(cera_engine_tune(engine, "no/such/folder", &err), CERA_E_IO);
 }
 
 /* The counts are those of the file: every matrix of the model is Q8_0, vectors and taps are not.
@@ -716,6 +755,7 @@ int main(void)
         cmocka_unit_test(generate_options_at_their_edges),
         cmocka_unit_test(roofline),
         cmocka_unit_test(tuning),
+        cmocka_unit_test(tuning_has_nowhere_to_go),
         cmocka_unit_test(embed_out_of_range),
         cmocka_unit_test(nothing_is_accepted_as_nothing),
         cmocka_unit_test(defaults),
