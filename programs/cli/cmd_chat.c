@@ -51,24 +51,55 @@ static int settle(dialogue *d, int code)
         return LEAVE;
     int stopped = interrupt_exit_code();
     interrupt_clear();
-    if (stopped == EXIT_TERMINATED || (stopped != 0 && !c->is_interactive))
+    if (stopped != 0 && (stopped != EXIT_INTERRUPTED || !c->is_interactive))
         return stopped;
     return c->is_interactive ? EXIT_OK : code; /* a person sees the error and goes on */
 }
 
-static int answer(dialogue *d)
+/* The conversation as it is, to come back to. */
+static json_t *keep_talk(const chat *c)
 {
-    return settle(d, turn_answer(&d->chat));
+    const conversation *talk = &c->talk;
+    const bool is_cut = talk->n > 0 && talk->list[talk->n - 1].is_cut;
+    return json_pack("{s:o, s:b}", "messages", conversation_json(talk, talk->n, true), "unfinished",
+                     (int)is_cut);
+}
+
+static bool restore_talk(chat *c, const json_t *messages, bool is_cut)
+{
+    if (!conversation_read(&c->talk, messages))
+        return false;
+    if (is_cut && conversation_last(&c->talk, "assistant") != NULL)
+        c->talk.list[c->talk.n - 1].is_cut = true;
+    turn_forget_answer(c);
+    return true;
+}
+
+static bool restore_kept(chat *c, const json_t *kept)
+{
+    return restore_talk(c, json_object_get(kept, "messages"),
+                        json_is_true(json_object_get(kept, "unfinished")));
+}
+
+/* Answers the last message. Should nothing come of it, the conversation is again what it was before
+ * (taken). */
+static int answer(dialogue *d, json_t *before)
+{
+    chat *c = &d->chat;
+    int code = turn_answer(c);
+    if (code != EXIT_OK)
+        restore_kept(c, before);
+    if (code == EXIT_INTERRUPTED && c->is_interactive)
+        report_note(0, "cera: interrupted before the answer began: the conversation is as before");
+    json_decref(before);
+    return settle(d, code);
 }
 
 static int say(dialogue *d, const char *text, size_t n)
 {
-    chat *c = &d->chat;
-    bytes_append(&conversation_add(&c->talk, "user")->content, text, n);
-    int code = turn_answer(c);
-    if (code != EXIT_OK)
-        conversation_remove_last(&c->talk);
-    return settle(d, code);
+    json_t *before = keep_talk(&d->chat);
+    bytes_append(&conversation_add(&d->chat.talk, "user")->content, text, n);
+    return answer(d, before);
 }
 
 /* ---- commands ------------------------------------------------------------------------------ */
@@ -109,34 +140,10 @@ static int do_regen(dialogue *d, const char *text)
     (void)text;
     if (conversation_last(&c->talk, "assistant") == NULL)
         return wrong(d, "there is no answer to generate again", NULL);
+    json_t *before = keep_talk(c);
     conversation_remove_last(&c->talk);
     c->chosen.options.seed++; /* the same numbers would give the same text */
-    return answer(d);
-}
-
-/* The conversation as it is, to come back to. */
-static json_t *keep_talk(const chat *c)
-{
-    const conversation *talk = &c->talk;
-    const bool is_cut = talk->n > 0 && talk->list[talk->n - 1].is_cut;
-    return json_pack("{s:o, s:b}", "messages", conversation_json(talk, talk->n, true), "unfinished",
-                     (int)is_cut);
-}
-
-static bool restore_talk(chat *c, const json_t *messages, bool is_cut)
-{
-    if (!conversation_read(&c->talk, messages))
-        return false;
-    if (is_cut && conversation_last(&c->talk, "assistant") != NULL)
-        c->talk.list[c->talk.n - 1].is_cut = true;
-    turn_forget_answer(c);
-    return true;
-}
-
-static bool restore_kept(chat *c, const json_t *kept)
-{
-    return restore_talk(c, json_object_get(kept, "messages"),
-                        json_is_true(json_object_get(kept, "unfinished")));
+    return answer(d, before);
 }
 
 /* What the user said last, in other words. */
@@ -153,11 +160,7 @@ static int do_edit(dialogue *d, const char *text)
         conversation_remove_last(&c->talk);
     conversation_remove_last(&c->talk);
     bytes_text(&conversation_add(&c->talk, "user")->content, text);
-    int code = turn_answer(c);
-    if (code != EXIT_OK)
-        restore_kept(c, before);
-    json_decref(before);
-    return settle(d, code);
+    return answer(d, before);
 }
 
 /* The model is to have said this, and may go on. */
@@ -312,12 +315,16 @@ static int do_result(dialogue *d, const char *text)
     if (i >= n)
         return wrong(d, "there is no call that waits for a result", NULL);
     const json_t *call = json_array_get(calls, i);
+    json_t *before = keep_talk(c);
     json_t *more = json_pack("{s:O?, s:O?}", "tool_call_id", json_object_get(call, "id"), "name",
                              json_object_get(json_object_get(call, "function"), "name"));
     chat_message *message = conversation_add(&c->talk, "tool");
     bytes_text(&message->content, text);
     message->more = more;
-    return i + 1 < n ? EXIT_OK : answer(d);
+    if (i + 1 == n)
+        return answer(d, before);
+    json_decref(before);
+    return EXIT_OK;
 }
 
 static int do_stats(dialogue *d, const char *text)
@@ -483,6 +490,13 @@ static int take(dialogue *d, const bytes *message)
     return say(d, message->data + skipped, message->size - skipped);
 }
 
+/* A first Ctrl-C may have been meant for an answer that had just ended. */
+static int suggest_leaving(void)
+{
+    report_note(0, "cera: Ctrl-C again leaves, as Ctrl-D and /exit do");
+    return EXIT_OK;
+}
+
 static int converse(dialogue *d)
 {
     const cli_args *args = d->chat.args;
@@ -494,8 +508,17 @@ static int converse(dialogue *d)
     if (has_first && !d->chat.is_interactive)
         return code;
     bytes message = { 0 };
-    while (code == EXIT_OK && line_reader_next(d->reader, &message))
-        code = take(d, &message);
+    for (bool is_leaving = false; code == EXIT_OK;) {
+        interrupt_clear(); /* it came too late for the turn */
+        const line_read read = line_reader_next(d->reader, &message);
+        if (read == READ_END)
+            break;
+        if (read == READ_MESSAGE)
+            code = take(d, &message);
+        else if (read == READ_NOTHING)
+            code = is_leaving ? EXIT_INTERRUPTED : suggest_leaving();
+        is_leaving = read == READ_NOTHING;
+    }
     bytes_done(&message);
     return code;
 }
@@ -529,11 +552,15 @@ int command_CHAT(const cli_args *args)
     c->is_interactive = line_reader_is_terminal(d.reader);
     c->answer_fd = is_json ? -1 : STDOUT_FILENO;
     c->ends_lines = true;
-    int code = chat_open(c, MAX_TOKENS);
+    int code = out_check();
+    if (code == EXIT_OK)
+        code = chat_open(c, MAX_TOKENS);
     if (code == EXIT_OK && c->is_interactive)
         greet(c);
+    interrupt_dialogue(c->is_interactive);
     if (code == EXIT_OK)
         code = converse(&d);
+    interrupt_dialogue(false);
     if (code == LEAVE)
         code = EXIT_OK;
     if (code == EXIT_OK || code == EXIT_INTERRUPTED)

@@ -11,7 +11,7 @@
 
 static cera_session *const *watched; /* [n_watched] */
 static atomic_size_t n_watched;
-static volatile sig_atomic_t caught, held;
+static volatile sig_atomic_t caught, held, is_dialogue;
 
 static void on_signal(int signal_number)
 {
@@ -21,7 +21,8 @@ static void on_signal(int signal_number)
         return;
     }
     size_t n = atomic_load(&n_watched);
-    if (n == 0 || caught != 0)
+    bool may_end = signal_number != SIGINT || !is_dialogue;
+    if (may_end && (n == 0 || caught != 0))
         _exit(128 + signal_number);
     caught = signal_number;
     for (size_t i = 0; i < n; i++)
@@ -87,6 +88,11 @@ void interrupt_watch(cera_session *session)
 void interrupt_hold(bool on)
 {
     held = on;
+}
+
+void interrupt_dialogue(bool on)
+{
+    is_dialogue = on;
 }
 
 int interrupt_exit_code(void)

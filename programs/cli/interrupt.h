@@ -16,6 +16,9 @@ void interrupt_watch_all(cera_session *const *sessions, size_t n);
 /* Work that looks at interrupt_exit_code itself, several times a second, and ends by itself: while
  * it is on, signals are noted and nothing else. */
 void interrupt_hold(bool on);
+/* Somebody is at the keyboard of a dialogue: while it is on, Ctrl-C cancels the session or is noted,
+ * however often it comes, and the dialogue says what ends the program. */
+void interrupt_dialogue(bool on);
 /* 128 and its number after a signal, else 0. */
 int interrupt_exit_code(void);
 /* Forgets a signal that has been dealt with. */

@@ -1,6 +1,7 @@
 #define _DEFAULT_SOURCE
 #include "cli/line_reader.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,18 +88,32 @@ bool line_reader_is_terminal(const line_reader *reader)
     return reader->is_terminal;
 }
 
-/* A line with its line feed, if it has one; NULL at the end. */
-static const char *read_line(line_reader *reader, size_t *n)
+/* What a read without a line was; `typed` bytes were in the line. */
+static line_read end_of_reading(const line_reader *reader, int error, size_t typed)
 {
+    if (error != EINTR || !reader->is_terminal)
+        return READ_END;
+    clearerr(stdin);
+    return typed > 0 ? READ_CANCELLED : READ_NOTHING;
+}
+
+/* A line with its line feed, if it has one. */
+static line_read read_line(line_reader *reader, const char **out, size_t *n)
+{
+    errno = 0;
 #ifdef CERA_WITH_LIBEDIT
     if (reader->edit != NULL) {
         int count = 0;
         const char *line = el_gets(reader->edit, &count);
+        const int error = count < 0 ? errno : 0;
         HistEvent event;
         if (line != NULL && count > 1)
             history(reader->history, &event, H_ENTER, line);
         *n = count > 0 ? (size_t)count : 0;
-        return count > 0 ? line : NULL;
+        *out = line;
+        const LineInfo *rest = el_line(reader->edit);
+        return count > 0 ? READ_MESSAGE
+                         : end_of_reading(reader, error, (size_t)(rest->lastchar - rest->buffer));
     }
 #endif
     if (reader->is_terminal) {
@@ -107,7 +122,8 @@ static const char *read_line(line_reader *reader, size_t *n)
     }
     ssize_t size = getline(&reader->line, &reader->room, stdin);
     *n = size > 0 ? (size_t)size : 0;
-    return size > 0 ? reader->line : NULL;
+    *out = reader->line;
+    return size > 0 ? READ_MESSAGE : end_of_reading(reader, ferror(stdin) ? errno : 0, 0);
 }
 
 static void drop_line_feed(bytes *text)
@@ -124,18 +140,20 @@ static bool ends_in(const bytes *text, const char *end)
     return text->size >= n && memcmp(text->data + text->size - n, end, n) == 0;
 }
 
-bool line_reader_next(line_reader *reader, bytes *out)
+line_read line_reader_next(line_reader *reader, bytes *out)
 {
     static const char quotes[] = "\"\"\"";
     enum { N_QUOTES = sizeof(quotes) - 1 };
     out->size = 0;
     bytes_text(out, "");
     reader->prompt = first_prompt;
+    line_read last = READ_END;
     bool quoted = false, got = false;
     for (bool more = true; more;) {
         size_t n;
-        const char *line = read_line(reader, &n);
-        if (line == NULL)
+        const char *line;
+        last = read_line(reader, &line, &n);
+        if (last != READ_MESSAGE)
             break;
         reader->prompt = next_prompt;
         size_t skipped = 0;
@@ -163,7 +181,9 @@ bool line_reader_next(line_reader *reader, bytes *out)
     }
     if (quoted && ends_in(out, "\n")) /* the end of the input was the end of the message */
         drop_line_feed(out);
-    if (!got && reader->is_terminal)
+    if (last != READ_MESSAGE && reader->is_terminal)
         fputs("\n", stderr);
-    return got;
+    if (last == READ_CANCELLED || last == READ_NOTHING)
+        return got ? READ_CANCELLED : last;
+    return got ? READ_MESSAGE : READ_END;
 }

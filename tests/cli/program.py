@@ -104,12 +104,13 @@ def on_terminal(*args, streams=("stdin", "stdout", "stderr"), env=None):
 class Terminal:
     """A program on a pseudo-terminal of its own, with somebody at the keyboard."""
 
-    def __init__(self, *args, env=None):
+    def __init__(self, *args, env=None, stderr=None):
+        """Standard error is the terminal, too, unless it is something else."""
         self.master, slave = pty.openpty()
         self.shown = b""
         self.process = subprocess.Popen(
-            [BIN, *args], env=environment(**(env or {})), stdin=slave, stdout=slave, stderr=slave,
-            start_new_session=True, preexec_fn=lambda: (
+            [BIN, *args], env=environment(**(env or {})), stdin=slave, stdout=slave,
+            stderr=stderr or slave, start_new_session=True, preexec_fn=lambda: (
                 as_user(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
         os.close(slave)
 

@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import tempfile
+import time
 import unittest
 
 from program import TINY, TINY_FILE, Terminal, cera, start, wait_until_read
@@ -436,7 +437,7 @@ class TerminalTest(unittest.TestCase):
         t.send_end()
         self.assertEqual(t.end(), 0)
 
-    def test_interrupt_a_turn_then_the_program(self):
+    def test_interrupt_a_turn(self):
         t = Terminal("chat", TINY, *GREEDY, "-n", "-1", "--ignore-eos", "-t", "1")
         t.until("> ")
         t.send("Hello\n")
@@ -449,8 +450,107 @@ class TerminalTest(unittest.TestCase):
         t.until("\n> ")
         t.send("/stats\n")
         self.assertIn("Messages: 2", t.until("\n> "))
+        t.send_end()
+        self.assertEqual(t.end(), 0)
+
+    def test_interrupt_at_the_prompt(self):
+        """Right after an answer, when it was meant for that: nothing is lost, and twice it leaves."""
+        t = Terminal("chat", TINY, *GREEDY, "-n", "5", "--color", "never")
+        t.until("> ")
+        t.send("Hello\n")
+        t.until("\n> ")
+        t.send("\x03")
+        self.assertIn("cera: Ctrl-C again leaves, as Ctrl-D and /exit do", t.until("\n> "))
+        t.send("/stats\n")
+        self.assertIn("Messages: 2", t.until("\n> "))
+        t.send("\x03")  # another line came between: it is the first again
+        t.until("again leaves")
+        t.until("\n> ")
         t.send("\x03")
         self.assertEqual(t.end(), 130)
+
+    def test_interrupt_takes_back_what_is_typed(self):
+        """However often: what was typed is nothing said, and no step towards leaving."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "talk.json")
+            t = Terminal("chat", TINY, *GREEDY, "-n", "5", "--color", "never")
+            t.until("> ")
+            for text in ("one", "two", "three"):
+                t.send(text)
+                t.until(text)
+                t.send("\x03")
+                self.assertNotIn("leaves", t.until("\n> "))
+            t.send('"""four\n')
+            t.until(". ")
+            t.send("\x03")
+            self.assertNotIn("leaves", t.until("\n> "))
+            t.send("five\n")
+            t.until("\n> ")
+            t.send("/save %s\n" % path)
+            t.until("> ")
+            t.send_end()
+            self.assertEqual(t.end(), 0)
+            with open(path, encoding="utf-8") as f:
+                self.assertEqual([m["content"] for m in json.load(f)["messages"]
+                                  if m["role"] == "user"], ["five"])
+
+    def test_interrupts_in_a_row_end_a_turn_only(self):
+        t = Terminal("chat", TINY, *GREEDY, "-n", "-1", "--ignore-eos", "-t", "1")
+        t.until("> ")
+        t.send("Hello\n")
+        t.until("Hello!")
+        t.process.send_signal(signal.SIGSTOP)  # all come while it is at work
+        for _ in range(3):
+            t.send("\x03")
+        t.process.send_signal(signal.SIGINT)
+        t.process.send_signal(signal.SIGCONT)
+        self.assertIn("interrupted; /continue", t.until("\n> "))
+        t.send("/stats\n")
+        self.assertIn("Messages: 2", t.until("\n> "))
+        t.send_end()
+        self.assertEqual(t.end(), 0)
+
+    def test_interrupt_without_an_editor(self):
+        """The terminal edits the line: nobody knows what was typed, so two in a row leave."""
+        with tempfile.NamedTemporaryFile("w+") as said:
+            def wait_for(text):
+                deadline = time.monotonic() + 60
+                while not said.read().endswith(text):
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.01)
+                    said.seek(0)
+            t = Terminal("chat", TINY, *GREEDY, "-n", "5", stderr=said)
+            wait_for("> ")
+            t.send("Hel\x03")
+            wait_for("\ncera: Ctrl-C again leaves, as Ctrl-D and /exit do\n> ")
+            t.send("Hello\n")
+            wait_for("--max-tokens; /continue goes on\n> ")
+            t.send("\x03")
+            wait_for("and /exit do\n> ")
+            t.send("\x03")
+            self.assertEqual(t.end(), 130)
+
+    def test_an_answer_that_fails_leaves_all_as_it_was(self):
+        """/continue goes on with the last answer, not with the message that did not fit."""
+        whole = turns("-n", "10", "--ignore-eos", "-p", "Hello")[0]["message"]["content"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "talk.json")
+            t = Terminal("chat", TINY, *GREEDY, "-n", "5", "--ignore-eos", "-c", "64", "--color",
+                         "never")
+            t.until("> ")
+            t.send("Hello\n")
+            t.until("\n> ")
+            t.send("word " * 100 + "\n")
+            t.until("\n> ")
+            t.send("/continue\n")
+            t.until("\n> ")
+            t.send("/save %s\n" % path)
+            t.until("> ")
+            t.send_end()
+            self.assertEqual(t.end(), 0)
+            with open(path, encoding="utf-8") as f:
+                saved = json.load(f)["messages"]
+            self.assertEqual([m["content"] for m in saved], ["Hello", whole])
 
     def test_terminate_at_the_prompt(self):
         t = Terminal("chat", TINY)
