@@ -549,6 +549,46 @@ CERA_API cera_status cera_chat_parser_push(cera_chat_parser *parser, const char 
  * begins another reply. */
 CERA_API cera_status cera_chat_parser_finish(cera_chat_parser *parser, cera_error *err);
 
+/* ---- tool calls as a grammar --------------------------------------------------------------- */
+
+typedef enum cera_tool_choice {
+    CERA_TOOL_AUTO = 0,     /* text, with calls where the model wants any */
+    CERA_TOOL_REQUIRED = 1, /* one call or more, and nothing else */
+    CERA_TOOL_NONE = 2,     /* text, in which no call begins */
+} cera_tool_choice;
+
+typedef struct cera_tool_grammar_options {
+    size_t size;
+    const cera_host *host; /* copied; NULL: the vocabulary's, or the default host without one */
+    cera_tool_choice choice;
+    const char *only; /* name of the one tool that may be called, once where it must; NULL: any */
+    bool single_call; /* at most one call in a reply; default: up to 16 in a row */
+    /* How the model writes its calls, as in cera_chat_parser_options: the name of a format; NULL: as
+     * the template (tmpl) shows, or else as models of the architecture do. */
+    const char *format;
+    const cera_template *tmpl; /* used by cera_grammar_from_tools only; NULL: none */
+    const char *arch;          /* NULL: not known */
+    bool lenient;   /* for the schemas of arguments, like max_blanks as in cera_grammar_options */
+    int max_blanks; /* default 20 */
+} cera_tool_grammar_options;
+CERA_API void cera_tool_grammar_options_init(cera_tool_grammar_options *options);
+
+/* The replies that are calls of tools in the model's own form, and of these only such whose
+ * arguments the tool's schema ("parameters", see cera_grammar_from_schema) accepts: what comes out
+ * of a generation under it, cera_chat_parser reads back. tools: a list as in cera_render_options, n
+ * bytes, each tool of another name. A tool takes no arguments that its schema does not name, unless
+ * it says so; they come in the schema's order. vocab: as in cera_grammar_from_gbnf; marks that are
+ * control tokens of it are read as these. Reasoning is no part of the grammar: begin with it when
+ * cera_chat_parser_is_reasoning says that there is none any more.
+ *
+ * CERA_E_ARG for what is no list of tools, two tools of one name, or a name in `only` that there is
+ * not; CERA_E_UNSUPPORTED for a format whose calls cannot be constrained ("none"), a name that it
+ * cannot write and a schema that cannot be enforced, with the tool's name, the keyword and the JSON
+ * pointer to it in the tool's schema. */
+CERA_API cera_status cera_grammar_from_tools(const char *tools, size_t n, const cera_vocab *vocab,
+                                             const cera_tool_grammar_options *options,
+                                             cera_grammar **out, cera_error *err);
+
 /* ---- engine: a model opened on a device -------------------------------------------------- */
 
 typedef struct cera_engine cera_engine;

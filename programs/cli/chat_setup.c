@@ -5,7 +5,6 @@
 #include "cli/rendering.h"
 #include "cli/report.h"
 #include "cli/turn.h"
-#include "common/tool_grammar.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,23 +45,10 @@ static int find_format(chat *c)
     return EXIT_OK;
 }
 
-static bool is_among(const json_t *tools, const char *wanted)
-{
-    for (size_t i = 0; i < json_array_size(tools); i++) {
-        const char *name;
-        if (tool_function(json_array_get(tools, i), &name) != NULL && strcmp(name, wanted) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* A grammar for the calls, where one is wanted. */
-static int constrain_calls(chat *c, const json_t *tools, const char *choice)
+static int constrain_calls(chat *c, const char *choice)
 {
-    bool is_auto = strcmp(choice, "auto") == 0, is_any = strcmp(choice, "required") == 0;
-    if (!is_auto && !is_any && !is_among(tools, choice))
-        return report_error(EXIT_USAGE, "--tool-choice names a tool that there is not", choice,
-                            "auto, none, required, or the name of a tool");
+    const bool is_auto = strcmp(choice, "auto") == 0;
     if (is_auto && !is_set(c->args, OPT_CONSTRAIN_TOOLS))
         return EXIT_OK;
     if (constraint_is_set(c->args))
@@ -70,14 +56,7 @@ static int constrain_calls(chat *c, const json_t *tools, const char *choice)
                             "the form of tool calls is one, a grammar or schema is another",
                             "one of the two");
     c->must_call = !is_auto;
-    cera_error err;
-    cera_status status =
-        tool_grammar_open(tools, is_auto || is_any ? NULL : choice, c->format,
-                          is_auto ? TOOL_AUTO : TOOL_REQUIRED, c->vocab, &c->call_grammar, &err);
-    if (status == CERA_OK)
-        return EXIT_OK;
-    return report_error(status == CERA_E_ARG ? EXIT_USAGE : EXIT_CONSTRAINT,
-                        "cannot constrain the tool calls", err.message, NULL);
+    return constraint_open_tools(c->args, c->tools, c->format, choice, c->vocab, &c->call_grammar);
 }
 
 static int open_tools(chat *c)
@@ -87,25 +66,17 @@ static int open_tools(chat *c)
         return report_error(EXIT_USAGE, "there are no tools to choose from", NULL, "--tools");
     if (c->tools == NULL)
         return EXIT_OK;
-    json_error_t error;
-    json_t *tools = json_loads(c->tools, 0, &error);
-    if (!json_is_array(tools)) {
-        json_decref(tools);
-        return report_error(EXIT_USAGE, "--tools is no list in JSON",
-                            tools == NULL ? error.text : "it is something else", NULL);
-    }
     int code = find_format(c);
     if (code == EXIT_OK && choice != NULL && strcmp(choice, "none") == 0) {
         free(c->tools);
         c->tools = NULL;
     } else if (code == EXIT_OK) {
-        code = constrain_calls(c, tools, choice != NULL ? choice : "auto");
+        code = constrain_calls(c, choice != NULL ? choice : "auto");
         if (code == EXIT_OK && strcmp(c->format, "none") == 0)
             report_warning(
                 "the template does not show how the model calls tools: what it says stays "
                 "text (--tool-format)");
     }
-    json_decref(tools);
     return code;
 }
 

@@ -6,7 +6,6 @@
 #include "cli/out.h"
 #include "cli/report.h"
 #include "common/bytes.h"
-#include "common/tool_grammar.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -329,23 +328,8 @@ static int open_tools(const cli_args *args, const cera_vocab *vocab, char **text
     *text = given.text; /* taken */
     if (code != EXIT_OK)
         return code;
-    json_error_t error;
-    json_t *tools = json_loads(*text, 0, &error);
-    if (!json_is_array(tools)) {
-        json_decref(tools);
-        return report_error(EXIT_USAGE, "--tools is no list in JSON",
-                            tools == NULL ? error.text : "it is something else", NULL);
-    }
-    choice = choice != NULL ? choice : "required";
-    const bool is_auto = strcmp(choice, "auto") == 0, is_any = strcmp(choice, "required") == 0;
-    cera_error err;
-    cera_status status = tool_grammar_open(tools, is_auto || is_any ? NULL : choice, format,
-                                           is_auto ? TOOL_AUTO : TOOL_REQUIRED, vocab, out, &err);
-    json_decref(tools);
-    if (status == CERA_OK)
-        return EXIT_OK;
-    return report_error(status == CERA_E_ARG ? EXIT_USAGE : EXIT_CONSTRAINT,
-                        "cannot constrain the tool calls", err.message, NULL);
+    return constraint_open_tools(args, *text, format, choice != NULL ? choice : "required", vocab,
+                                 out);
 }
 
 static int run_action(const cli_args *args, const cera_vocab *vocab)

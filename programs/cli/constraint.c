@@ -117,3 +117,30 @@ int constraint_open(const cli_args *args, const cera_vocab *vocab, cera_grammar 
     bytes_done(&text);
     return code;
 }
+
+int constraint_open_tools(const cli_args *args, const char *tools, const char *format,
+                          const char *choice, const cera_vocab *vocab, cera_grammar **out)
+{
+    static const char *const choices[] = { "auto", "required", "none" }; /* as cera_tool_choice */
+    cera_host host;
+    model_host(&host);
+    cera_tool_grammar_options options;
+    cera_tool_grammar_options_init(&options);
+    options.host = &host;
+    options.format = format;
+    options.lenient = is_set(args, OPT_SCHEMA_LENIENT);
+    int known = 0;
+    while (known < 3 && strcmp(choices[known], choice) != 0)
+        known++;
+    options.choice = known < 3 ? (cera_tool_choice)known : CERA_TOOL_REQUIRED;
+    options.only = known < 3 ? NULL : choice;
+    cera_error err;
+    const cera_status status =
+        cera_grammar_from_tools(tools, strlen(tools), vocab, &options, out, &err);
+    if (status == CERA_OK)
+        return EXIT_OK;
+    if (status == CERA_E_NOMEM)
+        return report_failure(WHILE_RUNNING, "cannot constrain the tool calls", &err);
+    return report_error(status == CERA_E_ARG ? EXIT_USAGE : EXIT_CONSTRAINT,
+                        "cannot constrain the tool calls", err.message, NULL);
+}

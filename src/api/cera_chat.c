@@ -1,4 +1,5 @@
 /* cera_chat_parser: a reply taken apart. */
+#include "api/check.h"
 #include "api/objects.h"
 #include "base/text.h"
 #include "chat/reply.h"
@@ -13,19 +14,19 @@ void cera_chat_parser_options_init(cera_chat_parser_options *options)
     *options = (cera_chat_parser_options){ .size = sizeof *options };
 }
 
-static cera_status find_format(const cera_chat_parser_options *options, const cr_chat_format **out,
-                               cera_error *err)
+cera_status cr_check_format(const char *name, const cera_template *tmpl, const char *arch,
+                            const cr_chat_format **out, cera_error *err)
 {
-    if (options->format != NULL) {
-        *out = cr_chat_format_find(options->format);
+    if (name != NULL) {
+        *out = cr_chat_format_find(name);
         return *out != NULL ? CERA_OK
-                            : cr_fail(err, CERA_E_ARG, "format \"%.64s\": expected one of%s",
-                                      options->format, cr_chat_format_names);
+                            : cr_fail(err, CERA_E_ARG, "format \"%.64s\": expected one of%s", name,
+                                      cr_chat_format_names);
     }
     cr_str text = { "", 0 };
-    if (options->tmpl != NULL)
-        text.data = cera_template_source(options->tmpl, true, &text.size);
-    *out = cr_chat_format_detect(text, options->arch);
+    if (tmpl != NULL)
+        text.data = cera_template_source(tmpl, true, &text.size);
+    *out = cr_chat_format_detect(text, arch);
     return CERA_OK;
 }
 
@@ -40,11 +41,9 @@ cera_status cera_chat_parser_new(const cera_chat_parser_options *options,
     if (sink == NULL || out == NULL)
         return cr_fail(err, CERA_E_ARG,
                        "chat parser: expected a sink and a place for it, found NULL");
-    if (options->size != sizeof *options)
-        return cr_fail(err, CERA_E_ARG, "options.size: expected %zu, found %zu", sizeof *options,
-                       options->size);
+    CR_TRY(cr_check_size(options->size, sizeof *options, err));
     const cr_chat_format *format;
-    CR_TRY(find_format(options, &format, err));
+    CR_TRY(cr_check_format(options->format, options->tmpl, options->arch, &format, err));
     cr_host first; /* for the object itself, whose own host does not exist yet */
     CR_TRY(cr_host_set(&first, options->host, err));
     cera_chat_parser *parser = cr_alloc_zero(&first, CR_MEM_OBJECT, sizeof *parser);

@@ -1,6 +1,7 @@
 /* cera_grammar: check arguments, forward. */
 #include "api/check.h"
 #include "api/objects.h"
+#include "chat/tool_grammar.h"
 #include "grammar/gbnf.h"
 #include "grammar/schema.h"
 
@@ -36,17 +37,22 @@ static cera_status get_table(const cera_vocab *vocab, const cr_token_table **out
     return CERA_OK;
 }
 
-static cera_status check(const char *text, size_t n, const cera_grammar_options *options,
-                         cera_grammar **out, cera_error *err)
+/* What is given to all that make a grammar. */
+static cera_status check(const char *text, size_t n, int max_blanks, cera_grammar **out,
+                         cera_error *err)
 {
     if (out == NULL)
         return cr_fail(err, CERA_E_ARG, "out: expected a place for the grammar, found NULL");
     if (text == NULL && n > 0)
         return cr_fail(err, CERA_E_ARG, "text: expected %zu bytes, found NULL", n);
+    if (max_blanks < 0 || max_blanks > 64)
+        return cr_fail(err, CERA_E_ARG, "max_blanks: expected 0 to 64, found %d", max_blanks);
+    return CERA_OK;
+}
+
+static cera_status check_options(const cera_grammar_options *options, cera_error *err)
+{
     CR_TRY(cr_check_size(options->size, sizeof *options, err));
-    if (options->max_blanks < 0 || options->max_blanks > 64)
-        return cr_fail(err, CERA_E_ARG, "max_blanks: expected 0 to 64, found %d",
-                       options->max_blanks);
     const char *tag = options->end_tag;
     if (tag != NULL && (tag[0] != '<' || strlen(tag) > CR_SCHEMA_MAX_TAG))
         return cr_fail(err, CERA_E_ARG, "end_tag: expected < and at most %d bytes, found \"%.80s\"",
@@ -55,12 +61,12 @@ static cera_status check(const char *text, size_t n, const cera_grammar_options 
 }
 
 /* The host of a grammar: the caller's, the vocabulary's, the default one. */
-static cera_host host_of(const cera_vocab *vocab, const cera_grammar_options *options)
+static cera_host host_of(const cera_vocab *vocab, const cera_host *wanted)
 {
     cera_host host;
     cera_host_init(&host);
-    if (options->host != NULL)
-        return *options->host;
+    if (wanted != NULL)
+        return *wanted;
     if (vocab != NULL) {
         host.allocator = vocab->host->allocator;
         host.os = vocab->host->os;
@@ -90,8 +96,9 @@ cera_status cera_grammar_from_gbnf(const char *text, size_t n, const cera_vocab 
     cera_grammar_options defaults;
     cera_grammar_options_init(&defaults);
     options = options != NULL ? options : &defaults;
-    CR_TRY(check(text, n, options, out, err));
-    cera_host host = host_of(vocab, options);
+    CR_TRY(check_options(options, err));
+    CR_TRY(check(text, n, options->max_blanks, out, err));
+    cera_host host = host_of(vocab, options->host);
     return make((cr_str){ n > 0 ? text : "", n }, CR_GBNF_MAX_TEXT, vocab, &host, out, err);
 }
 
@@ -102,20 +109,65 @@ cera_status cera_grammar_from_schema(const char *text, size_t n, const cera_voca
     cera_grammar_options defaults;
     cera_grammar_options_init(&defaults);
     options = options != NULL ? options : &defaults;
-    CR_TRY(check(text, n, options, out, err));
-    cera_host host = host_of(vocab, options);
+    CR_TRY(check_options(options, err));
+    CR_TRY(check(text, n, options->max_blanks, out, err));
+    cera_host host = host_of(vocab, options->host);
     cr_host scratch;
     CR_TRY(cr_host_set(&scratch, &host, err));
     cr_buf gbnf;
+    cr_arena arena;
     cr_buf_init(&gbnf, &scratch, CR_MEM_SCRATCH);
-    cr_schema_options how = {
+    cr_arena_init(&arena, &scratch, CR_MEM_SCRATCH);
+    const cr_schema_options how = {
         .lenient = options->lenient,
         .any_order = options->any_order,
         .max_blanks = options->max_blanks,
         .end_tag = options->end_tag,
     };
+    const cr_json *schema;
+    cera_status status = cr_schema_read((cr_str){ n > 0 ? text : "", n }, &arena, &schema, err);
+    if (status == CERA_OK)
+        status = cr_schema_to_gbnf(schema, schema, &how, &scratch, &gbnf, err);
+    if (status == CERA_OK)
+        status = make((cr_str){ gbnf.data, gbnf.size }, MAX_COMPILED, vocab, &host, out, err);
+    cr_arena_done(&arena);
+    cr_buf_done(&gbnf);
+    return status;
+}
+
+void cera_tool_grammar_options_init(cera_tool_grammar_options *options)
+{
+    *options = (cera_tool_grammar_options){ .size = sizeof *options, .max_blanks = 20 };
+}
+
+cera_status cera_grammar_from_tools(const char *tools, size_t n, const cera_vocab *vocab,
+                                    const cera_tool_grammar_options *options, cera_grammar **out,
+                                    cera_error *err)
+{
+    cera_tool_grammar_options defaults;
+    cera_tool_grammar_options_init(&defaults);
+    options = options != NULL ? options : &defaults;
+    CR_TRY(cr_check_size(options->size, sizeof *options, err));
+    CR_TRY(check(tools, n, options->max_blanks, out, err));
+    if (options->choice < CERA_TOOL_AUTO || options->choice > CERA_TOOL_NONE)
+        return cr_fail(err, CERA_E_ARG, "choice: expected 0 to %d, found %d", CERA_TOOL_NONE,
+                       (int)options->choice);
+    cr_tool_grammar_options how = {
+        .vocab = vocab != NULL ? vocab->vocab : NULL,
+        .choice = options->choice,
+        .only = options->only,
+        .single_call = options->single_call,
+        .lenient = options->lenient,
+        .max_blanks = options->max_blanks,
+    };
+    CR_TRY(cr_check_format(options->format, options->tmpl, options->arch, &how.format, err));
+    cera_host host = host_of(vocab, options->host);
+    cr_host scratch;
+    CR_TRY(cr_host_set(&scratch, &host, err));
+    cr_buf gbnf;
+    cr_buf_init(&gbnf, &scratch, CR_MEM_SCRATCH);
     cera_status status =
-        cr_schema_to_gbnf((cr_str){ n > 0 ? text : "", n }, &how, &scratch, &gbnf, err);
+        cr_tool_grammar_to_gbnf((cr_str){ n > 0 ? tools : "", n }, &how, &scratch, &gbnf, err);
     if (status == CERA_OK)
         status = make((cr_str){ gbnf.data, gbnf.size }, MAX_COMPILED, vocab, &host, out, err);
     cr_buf_done(&gbnf);

@@ -3,6 +3,7 @@
 #define CR_API_CHECK_H
 
 #include "base/status.h"
+#include "chat/format.h"
 
 /* options->size, against the size of the struct that this library knows. */
 static inline cera_status cr_check_size(size_t size, size_t known, cera_error *err)
@@ -20,5 +21,10 @@ static inline cera_status cr_check_make(size_t size, size_t known, int n_threads
                ? CERA_OK
                : cr_fail(err, CERA_E_ARG, "n_threads: expected 0 to 256, found %d", n_threads);
 }
+
+/* The format of this name, or for NULL what a template (NULL: none) and an architecture (NULL: not
+ * known) tell of (cera_chat.c). */
+cera_status cr_check_format(const char *name, const cera_template *tmpl, const char *arch,
+                            const cr_chat_format **out, cera_error *err);
 
 #endif

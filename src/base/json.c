@@ -43,12 +43,12 @@ static size_t pointer_step(const cr_json *value, char *out, size_t room)
     return n;
 }
 
-void cr_json_pointer(const cr_json *value, char *out, size_t room)
+void cr_json_pointer(const cr_json *root, const cr_json *value, char *out, size_t room)
 {
     char step[512];
     size_t used = room - 1, n;
     out[used] = '\0';
-    for (; value && value->parent; value = value->parent) {
+    for (; value && value->parent && value != root; value = value->parent) {
         n = pointer_step(value, step, sizeof step);
         if (n == 0 || n > used)
             break;
@@ -68,7 +68,7 @@ static cera_status fail(const reader *r, const char *expected)
             start = i + 1;
         }
     }
-    cr_json_pointer(r->value, place, sizeof place);
+    cr_json_pointer(NULL, r->value, place, sizeof place);
     return cr_fail(r->err, CERA_E_FORMAT, "%s: line %zu, column %zu%s%s: expected %s", r->what,
                    line, r->at - start + 1, place[0] != '\0' ? ", at " : "", place, expected);
 }

@@ -83,8 +83,8 @@ bool cr_json_f32(const cr_json *value, float *out);
 /* Whether two values are the same; numbers by their text, objects in any order. */
 bool cr_json_equal(const cr_json *a, const cr_json *b);
 
-/* Where a value is, as a JSON pointer (RFC 6901): "/a/0/b~1c", "" for the root. What does not fit
- * into out[room] is cut at the front. */
-void cr_json_pointer(const cr_json *value, char *out, size_t room);
+/* Where a value is below `root` (NULL: the root of all), as a JSON pointer (RFC 6901): "/a/0/b~1c",
+ * "" for the root itself. What does not fit into out[room] is cut at the front. */
+void cr_json_pointer(const cr_json *root, const cr_json *value, char *out, size_t room);
 
 #endif

@@ -1,10 +1,25 @@
-/* How models mark what is not for the reader in a reply: tool calls and reasoning. */
+/* How models mark what is not for the reader in a reply, tool calls and reasoning, and how they write
+ * calls. */
 #ifndef CR_FORMAT_H
 #define CR_FORMAT_H
 
 #include "base/text.h"
 
 enum { CR_CHAT_OPENERS = 5, CR_CHAT_CLOSERS = 3, CR_CHAT_LAYOUT = 6 };
+
+/* How a model writes calls, of the ways to write one that are read: texts with letters in them.
+ *   section   %o the first opener, %c calls, %e the first closer
+ *   call      %n the tool's name, %q the same in quotes, %d a digit, and the arguments: %a all of
+ *             them as JSON, %p as Python's, %t each as `argument`
+ *   argument  %k its name, %s whether it is text, %v its value, in front of a tag */
+typedef struct cr_call_form {
+    const char *section; /* NULL: it cannot be told what the model writes */
+    const char *call;
+    const char *between; /* calls of a section; NULL: each has its own */
+    const char *argument;
+    const char *behind_bare; /* where there are bare calls: class of what may be behind `bare` */
+    bool is_single;          /* a reply has one call */
+} cr_call_form;
 
 typedef struct cr_chat_format {
     const char *name;
@@ -19,8 +34,9 @@ typedef struct cr_chat_format {
     bool has_name_keys;  /* of a call that is an object: its one key is the name */
     bool has_plain_layout; /* its layout is plain text, which counts behind reasoning only */
     bool thinks_again;     /* reasoning may come at any place, not in front of the reply alone */
-    const char *signs[2];  /* what a template of such a model says */
-    const char *arch;      /* how names of architectures of such models begin; NULL: none */
+    cr_call_form form;
+    const char *signs[2]; /* what a template of such a model says */
+    const char *arch;     /* how names of architectures of such models begin; NULL: none */
 } cr_chat_format;
 
 typedef struct cr_reasoning_marks {

@@ -188,16 +188,6 @@ bool cr_json_unquote(cr_buf *out, cr_str string)
     return true;
 }
 
-bool cr_json_string_is(cr_str string, cr_str text)
-{
-    size_t i = 1, k = 0;
-    if (string.size < 2 || string.data[0] != '"')
-        return false;
-    while (i + 1 < string.size && k < text.size && unquote_byte(string, &i) == text.data[k])
-        k++;
-    return i + 1 == string.size && k == text.size;
-}
-
 /* ---- numbers and words --------------------------------------------------------------------- */
 
 static size_t count_digits(const char *s)

@@ -45,7 +45,5 @@ bool cr_json_quote(cr_buf *out, cr_str text);
 /* Without the quotes. */
 bool cr_json_escape(cr_buf *out, cr_str text);
 bool cr_json_unquote(cr_buf *out, cr_str string);
-/* Whether something that is written like that is a string of this text. */
-bool cr_json_string_is(cr_str string, cr_str text);
 
 #endif

@@ -4,59 +4,57 @@
 #include "chat/mark_parts.h"
 
 static const cr_tag tags[] = {
-    { CR_TAG_CALL, "<function=", ">", NULL, false },
-    { CR_TAG_VALUE, "<parameter=", ">", "</parameter>", true },
-    { CR_TAG_END, "</function>", NULL, NULL, false },
+    { CR_TAG_CALL, FUNCTION("%"), NULL, false },
+    { CR_TAG_VALUE, PARAMETER("%"), PARAMETER_END, true },
+    { CR_TAG_END, FUNCTION_END, NULL, false },
 
-    { CR_TAG_CALL, "<invoke name=\"", "\">", NULL, false },
-    { CR_TAG_VALUE, "<parameter name=\"", "\">", "</parameter>", false },
-    { CR_TAG_END, "</invoke>", NULL, NULL, false },
+    { CR_TAG_CALL, INVOKE("%"), NULL, false },
+    { CR_TAG_VALUE, INVOKE_PARAMETER("%"), PARAMETER_END, false },
+    { CR_TAG_END, INVOKE_END, NULL, false },
 
-    { CR_TAG_CALL, "<" DSML "invoke name=\"", "\">", NULL, false },
-    { CR_TAG_TEXT, "<" DSML "parameter name=\"", "\" string=\"true\">", "</" DSML "parameter>",
-      false },
-    { CR_TAG_JSON, "<" DSML "parameter name=\"", "\" string=\"false\">", "</" DSML "parameter>",
-      false },
-    { CR_TAG_END, "</" DSML "invoke>", NULL, NULL, false },
+    { CR_TAG_CALL, DSML_INVOKE("%"), NULL, false },
+    { CR_TAG_TEXT, DSML_PARAMETER("%", "true"), DSML_PARAMETER_END, false },
+    { CR_TAG_JSON, DSML_PARAMETER("%", "false"), DSML_PARAMETER_END, false },
+    { CR_TAG_END, DSML_INVOKE_END, NULL, false },
 
-    { CR_TAG_KEY, "<arg_key>", NULL, "</arg_key>", false },
-    { CR_TAG_VALUE, "<arg_value>", NULL, "</arg_value>", false },
-    { CR_TAG_END, "</tool_call>", NULL, NULL, false },
+    { CR_TAG_KEY, ARG_KEY(">"), ARG_KEY_END(">"), false },
+    { CR_TAG_VALUE, ARG_VALUE(">"), ARG_VALUE_END(">"), false },
+    { CR_TAG_END, TOOL_CALL_END(">"), NULL, false },
 
-    { CR_TAG_BEGIN, DEEPSEEK("call" BLANK "begin"), NULL, NULL, false },
-    { CR_TAG_ARGUMENTS, DEEPSEEK("sep"), NULL, NULL, false },
+    { CR_TAG_BEGIN, DEEPSEEK("call" BLANK "begin"), NULL, false },
+    { CR_TAG_ARGUMENTS, DEEPSEEK("sep"), NULL, false },
 
-    { CR_TAG_BEGIN, "<|tool_call_begin|>", NULL, NULL, false },
-    { CR_TAG_ARGUMENTS, "<|tool_call_argument_begin|>", NULL, NULL, false },
+    { CR_TAG_BEGIN, KIMI_BEGIN, NULL, false },
+    { CR_TAG_ARGUMENTS, KIMI_ARGUMENTS, NULL, false },
 
-    { CR_TAG_CALL, "<function name=\"", "\">", NULL, false },
-    { CR_TAG_VALUE, "<param name=\"", "\">", "</param>", false },
+    { CR_TAG_CALL, MINICPM("%"), NULL, false },
+    { CR_TAG_VALUE, PARAM("%"), PARAM_END, false },
 
-    { CR_TAG_BEGIN, "<tool_call" HY, NULL, NULL, false },
-    { CR_TAG_HEAD, "<tool_sep" HY, NULL, NULL, false },
-    { CR_TAG_KEY, "<arg_key" HY, NULL, "</arg_key" HY, false },
-    { CR_TAG_VALUE, "<arg_value" HY, NULL, "</arg_value" HY, false },
-    { CR_TAG_END, "</tool_call" HY, NULL, NULL, false },
+    { CR_TAG_BEGIN, TOOL_CALL(HY), NULL, false },
+    { CR_TAG_HEAD, HY_SEP, NULL, false },
+    { CR_TAG_KEY, ARG_KEY(HY), ARG_KEY_END(HY), false },
+    { CR_TAG_VALUE, ARG_VALUE(HY), ARG_VALUE_END(HY), false },
+    { CR_TAG_END, TOOL_CALL_END(HY), NULL, false },
 
-    { CR_TAG_BEGIN, "<|tool_call:begin|>", NULL, NULL, false },
-    { CR_TAG_NAME, "<|tool_call:name|>", NULL, NULL, false },
-    { CR_TAG_ARGUMENTS, "<|tool_call:args|>", NULL, NULL, false },
+    { CR_TAG_BEGIN, SOLAR("begin"), NULL, false },
+    { CR_TAG_NAME, SOLAR("name"), NULL, false },
+    { CR_TAG_ARGUMENTS, SOLAR("args"), NULL, false },
 
-    { CR_TAG_HEAD, "<|channel|>", NULL, NULL, false },
-    { CR_TAG_HEAD, "<|constrain|>", NULL, NULL, false },
-    { CR_TAG_ARGUMENTS, "<|message|>", NULL, NULL, false },
+    { CR_TAG_HEAD, CHANNEL, NULL, false },
+    { CR_TAG_HEAD, CONSTRAIN, NULL, false },
+    { CR_TAG_ARGUMENTS, MESSAGE, NULL, false },
 };
 
 static bool is_tag(cr_str text, const cr_tag *tag, cr_str *name)
 {
-    const size_t n_before = strlen(tag->before);
-    const size_t n_behind = tag->behind != NULL ? strlen(tag->behind) : 0;
-    if (text.size < n_before + n_behind || memcmp(text.data, tag->before, n_before) != 0)
+    const size_t n_before = strcspn(tag->text, "%");
+    const bool is_named = tag->text[n_before] == '%';
+    const char *behind = tag->text + n_before + is_named;
+    const size_t n_behind = strlen(behind);
+    if (text.size < n_before + n_behind || memcmp(text.data, tag->text, n_before) != 0)
         return false;
     *name = (cr_str){ text.data + n_before, text.size - n_before - n_behind };
-    if (tag->behind == NULL)
-        return name->size == 0;
-    return name->size > 0 && memcmp(name->data + name->size, tag->behind, n_behind) == 0;
+    return (name->size > 0) == is_named && memcmp(name->data + name->size, behind, n_behind) == 0;
 }
 
 const cr_tag *cr_tag_find(cr_str text, cr_str *name)

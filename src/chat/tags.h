@@ -19,8 +19,8 @@ typedef enum cr_tag_kind {
 
 typedef struct cr_tag {
     cr_tag_kind kind;
-    const char *before, *behind; /* a name in it, or all of it and NULL */
-    const char *end;             /* what ends the text that follows */
+    const char *text; /* with % where a name stands in it */
+    const char *end;  /* what ends the text that follows */
     bool has_lines; /* the text has lines of its own: two line feeds are not part of it */
 } cr_tag;
 

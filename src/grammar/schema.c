@@ -103,14 +103,14 @@ cera_status cr_schema_fail(const cr_compiler *c, const cr_json *at, cera_status 
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    cr_json_pointer(at, place, sizeof place);
+    cr_json_pointer(c->root, at, place, sizeof place);
     return cr_fail(c->err, status, "schema: #%s: %s", place, line);
 }
 
 cera_status cr_schema_fail_in(const cr_compiler *c, const cr_json *at, cera_status status)
 {
     char place[256], subject[272];
-    cr_json_pointer(at, place, sizeof place);
+    cr_json_pointer(c->root, at, place, sizeof place);
     snprintf(subject, sizeof subject, "schema: #%s", place);
     return cr_fail_in(c->err, status, subject);
 }
@@ -129,7 +129,7 @@ cera_status cr_schema_skip(cr_compiler *c, const cr_json *at, const char *why)
                               (int)CR_MIN(at->key.size, (size_t)48),
                               at->key.data ? at->key.data : "", why);
     char place[256];
-    cr_json_pointer(at, place, sizeof place);
+    cr_json_pointer(c->root, at, place, sizeof place);
     cr_log(c->host, 0, "schema: #%s: not enforced: %s", place, why);
     return CERA_OK;
 }
@@ -290,7 +290,7 @@ cera_status cr_schema_resolve(cr_compiler *c, const cr_json *ref, const cr_json 
     if (ref->kind != CR_JSON_STRING)
         return cr_schema_fail(c, ref, CERA_E_FORMAT, "expected a string");
     /* Below an $id of its own, # is another schema than this one. */
-    for (const cr_json *s = ref->parent; s && s->parent; s = s->parent) {
+    for (const cr_json *s = ref->parent; s && s != c->root; s = s->parent) {
         const cr_str id = cr_json_str(cr_json_get(s, "$id"));
         if (id.size > 0 && id.data[0] != '#')
             return cr_schema_fail(c, ref, CERA_E_UNSUPPORTED,
@@ -889,19 +889,15 @@ static void put_common(cr_compiler *c)
     cr_text_drop(&t);
 }
 
-static cera_status compile(cr_compiler *c, cr_str schema)
+static cera_status compile(cr_compiler *c)
 {
-    static const cr_json_rules rules = { .max_bytes = MAX_TEXT,
-                                         .max_values = MAX_TEXT,
-                                         .max_depth = MAX_LEVELS };
-    CR_TRY(cr_json_parse(schema, "schema", &rules, &c->arena, &c->root, c->err));
     cr_parts parts = { .n = 0 };
     uint32_t rule;
-    CR_TRY(cr_parts_add(c, &parts, c->root, -1));
-    CR_TRY(c->options->end_tag ? cr_schema_tagged_rule(c, c->root, &rule)
+    CR_TRY(cr_parts_add(c, &parts, c->top, -1));
+    CR_TRY(c->options->end_tag ? cr_schema_tagged_rule(c, c->top, &rule)
                                : cr_schema_rule(c, &parts, &rule));
     if (rule == 0)
-        return cr_schema_fail(c, c->root, CERA_E_UNSUPPORTED,
+        return cr_schema_fail(c, c->top, CERA_E_UNSUPPORTED,
                               "expected a schema that some value satisfies, found none that can be "
                               "generated");
     cr_text t;
@@ -913,16 +909,27 @@ static cera_status compile(cr_compiler *c, cr_str schema)
     return c->no_memory ? cr_schema_no_memory(c) : CERA_OK;
 }
 
-cera_status cr_schema_to_gbnf(cr_str schema, const cr_schema_options *options, cr_host *host,
-                              cr_buf *out, cera_error *err)
+cera_status cr_schema_read(cr_str text, cr_arena *arena, const cr_json **out, cera_error *err)
 {
-    cr_compiler c = { .host = host, .options = options, .out = out, .err = err };
+    static const cr_json_rules rules = { .max_bytes = MAX_TEXT,
+                                         .max_values = MAX_TEXT,
+                                         .max_depth = MAX_LEVELS };
+    return cr_json_parse(text, "schema", &rules, arena, out, err);
+}
+
+cera_status cr_schema_to_gbnf(const cr_json *root, const cr_json *schema,
+                              const cr_schema_options *options, cr_host *host, cr_buf *out,
+                              cera_error *err)
+{
+    cr_compiler c = {
+        .host = host, .options = options, .root = root, .top = schema, .out = out, .err = err
+    };
     cr_arena_init(&c.arena, host, CR_MEM_SCRATCH);
     c.shop.arena = &c.arena;
     cr_buf_init(&c.known, host, CR_MEM_SCRATCH);
     cr_buf_init(&c.made, host, CR_MEM_SCRATCH);
     size_t before = out->size;
-    cera_status status = compile(&c, schema);
+    cera_status status = compile(&c);
     if (status == CERA_OK && !cr_schema_prune(&c, before))
         status = cr_schema_no_memory(&c);
     if (status != CERA_OK)

@@ -15,7 +15,7 @@
 #ifndef CR_SCHEMA_H
 #define CR_SCHEMA_H
 
-#include "base/text.h"
+#include "base/json.h"
 
 enum { CR_SCHEMA_MAX_TAG = 64 };
 
@@ -28,9 +28,14 @@ typedef struct cr_schema_options {
     const char *end_tag;
 } cr_schema_options;
 
-/* Appends the grammar as GBNF to `out`. CERA_E_FORMAT for what is no JSON or no schema,
+/* A schema's text as a tree: CERA_E_FORMAT, CERA_E_LIMIT, as cr_json_parse. */
+cera_status cr_schema_read(cr_str text, cr_arena *arena, const cr_json **out, cera_error *err);
+
+/* Appends the grammar of a schema as GBNF to `out`. root: the document that the schema is, or is a
+ * part of; references and places in errors are those of that. CERA_E_FORMAT for what is no schema,
  * CERA_E_UNSUPPORTED for what the grammar cannot say or nothing satisfies, CERA_E_LIMIT. */
-cera_status cr_schema_to_gbnf(cr_str schema, const cr_schema_options *options, cr_host *host,
-                              cr_buf *out, cera_error *err);
+cera_status cr_schema_to_gbnf(const cr_json *root, const cr_json *schema,
+                              const cr_schema_options *options, cr_host *host, cr_buf *out,
+                              cera_error *err);
 
 #endif

@@ -41,7 +41,8 @@ typedef struct cr_compiler {
     cr_arena arena;
     cr_dfa_shop shop;
     const cr_schema_options *options;
-    const cr_json *root;
+    const cr_json *root; /* the document, in which references point */
+    const cr_json *top;  /* what is compiled of it */
     cr_buf *out;  /* finished rules */
     cr_buf known; /* of what schema.c knows of rules */
     cr_buf made;  /* schemas that schema_not.c made */

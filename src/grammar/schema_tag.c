@@ -78,7 +78,7 @@ cera_status cr_schema_plain_string(cr_compiler *c, const cr_parts *parts, cr_tex
             "expected a set of strings with at most %d states, found a larger one",
             CR_DFA_MAX_STATES);
     /* Too long to count characters and watch for the tag: no character that begins it. */
-    *none = !is_text(c->root);
+    *none = !is_text(c->top);
     if (most == UINT32_MAX)
         cr_text_put(t, "[^<]{%u,}", least);
     else

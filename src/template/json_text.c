@@ -23,7 +23,7 @@ static bool to_number(cr_interp *t, const cr_json *from, const char *what, cr_tv
         return true;
     }
     char place[128];
-    cr_json_pointer(from, place, sizeof place);
+    cr_json_pointer(NULL, from, place, sizeof place);
     t->status = cr_fail(t->err, CERA_E_ARG, "%s: %s: expected an integer of 64 bits, found %.*s",
                         what, place, (int)CR_MIN(from->text.size, (size_t)40), from->text.data);
     return false;

@@ -39,6 +39,8 @@ cr_str cr_vocab_piece(const cr_vocab *vocab, int32_t id);
 cr_str cr_vocab_piece_after(const cr_vocab *vocab, int32_t previous, int32_t id);
 bool cr_vocab_is_end(const cr_vocab *vocab, int32_t id);
 bool cr_vocab_is_control(const cr_vocab *vocab, int32_t id);
+/* The control token of this text; -1: none. */
+int32_t cr_vocab_find_control(const cr_vocab *vocab, cr_str text);
 /* Whether the token stands for text: no control, unknown or unused one, and not empty. */
 bool cr_vocab_is_text(const cr_vocab *vocab, int32_t id);
 

@@ -136,6 +136,12 @@ bool cr_vocab_is_control(const cr_vocab *vocab, int32_t id)
     return is_id(vocab, id) && cr_vocab_type(vocab, (size_t)id) == CR_TOKEN_CONTROL;
 }
 
+int32_t cr_vocab_find_control(const cr_vocab *vocab, cr_str text)
+{
+    const int32_t id = cr_vocab_find(vocab, text, true);
+    return cr_vocab_is_control(vocab, id) ? id : -1;
+}
+
 bool cr_vocab_is_text(const cr_vocab *vocab, int32_t id)
 {
     if (!is_id(vocab, id) || cr_vocab_bytes(vocab, (size_t)id).size == 0)

@@ -298,7 +298,7 @@ class ToolTest(unittest.TestCase):
         twice = cera("grammar", "check", "--tools", '[{"name": "f"}, {"name": "f"}]', "--tool-format",
                      "hermes", "x")
         self.assertEqual((twice.code, twice.out), (2, ""), twice)
-        self.assertIn("found two of f", twice.err)
+        self.assertIn('found two of "f"', twice.err)
         alone = cera("run", TINY, "-p", "x", "--tool-choice", "required")
         self.assertEqual(alone.code, 2, alone)
 

@@ -193,11 +193,11 @@ static void pointers_are_cut_at_the_front(void **state)
     const cr_json *t = parse("{\"long\":[0,{\"b\":1}]}", &usual);
     const cr_json *b = cr_json_get(cr_json_at(cr_json_get(t, "long"), 1), "b");
     char out[16];
-    cr_json_pointer(b, out, sizeof out);
+    cr_json_pointer(NULL, b, out, sizeof out);
     assert_string_equal(out, "/long/1/b");
-    cr_json_pointer(b, out, 9);
+    cr_json_pointer(NULL, b, out, 9);
     assert_string_equal(out, "/1/b");
-    cr_json_pointer(t, out, 1);
+    cr_json_pointer(NULL, t, out, 1);
     assert_string_equal(out, "");
 }
 
