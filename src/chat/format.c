@@ -37,7 +37,7 @@
       .form = { .section = "%c",                                                                   \
                 .call = MINICPM("%n") "%t" FUNCTION_END,                                           \
                 .argument = PARAM("%k") "%v" PARAM_END },                                          \
-      .signs = { PARAM_MARK })                                                               \
+      .signs = { PARAM_MARK })                                                                     \
     X("xml", .openers = { TOOL_CALL(">"), FUNCTION_MARK }, .closers = { TOOL_CALL_END(">") },      \
       .keeps_opener = true, .form = { FUNCTION_TAGS }, .signs = { FUNCTION_MARK }, .arch = "lfm3") \
     X("lfm2", .openers = { "<|tool_call_start|>" }, .closers = { "<|tool_call_end|>" },            \

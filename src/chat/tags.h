@@ -21,7 +21,7 @@ typedef struct cr_tag {
     cr_tag_kind kind;
     const char *text; /* with % where a name stands in it */
     const char *end;  /* what ends the text that follows */
-    bool has_lines; /* the text has lines of its own: two line feeds are not part of it */
+    bool has_lines;   /* the text has lines of its own: two line feeds are not part of it */
 } cr_tag;
 
 /* The tag that a text is all of, and the name in it; NULL: none of these. */

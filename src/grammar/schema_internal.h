@@ -43,9 +43,9 @@ typedef struct cr_compiler {
     const cr_schema_options *options;
     const cr_json *root; /* the document, in which references point */
     const cr_json *top;  /* what is compiled of it */
-    cr_buf *out;  /* finished rules */
-    cr_buf known; /* of what schema.c knows of rules */
-    cr_buf made;  /* schemas that schema_not.c made */
+    cr_buf *out;         /* finished rules */
+    cr_buf known;        /* of what schema.c knows of rules */
+    cr_buf made;         /* schemas that schema_not.c made */
     uint32_t n_names;
     int depth;
     /* The texts that may stand without quotes, while rules for such are made; NULL: JSON. */

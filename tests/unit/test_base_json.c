@@ -197,6 +197,10 @@ static void pointers_are_cut_at_the_front(void **state)
     assert_string_equal(out, "/long/1/b");
     cr_json_pointer(NULL, b, out, 9);
     assert_string_equal(out, "/1/b");
+    cr_json_pointer(cr_json_get(t, "long"), b, out, sizeof out);
+    assert_string_equal(out, "/1/b");
+    cr_json_pointer(b, b, out, sizeof out);
+    assert_string_equal(out, "");
     cr_json_pointer(NULL, t, out, 1);
     assert_string_equal(out, "");
 }
