@@ -568,6 +568,8 @@ typedef struct cera_tool_grammar_options {
     const char *format;
     const cera_template *tmpl; /* used by cera_grammar_from_tools only; NULL: none */
     const char *arch;          /* NULL: not known */
+    const char *prompt;        /* the end of the rendered prompt, n_prompt bytes, which may begin */
+    size_t n_prompt;           /* a call already; NULL: nothing */
     bool lenient;   /* for the schemas of arguments, like max_blanks as in cera_grammar_options */
     int max_blanks; /* default 20 */
 } cera_tool_grammar_options;

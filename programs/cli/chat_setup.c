@@ -56,7 +56,22 @@ static int constrain_calls(chat *c, const char *choice)
                             "the form of tool calls is one, a grammar or schema is another",
                             "one of the two");
     c->must_call = !is_auto;
-    return constraint_open_tools(c->args, c->tools, c->format, choice, c->vocab, &c->call_grammar);
+    /* How a prompt ends does not depend on what was said. */
+    cera_render_options options;
+    rendering_options(&options);
+    options.tools = c->tools;
+    options.variables = c->variables;
+    cera_rendering rendering = { 0 };
+    cera_template_render(c->tmpl, "[{\"role\": \"user\", \"content\": \"\"}]", &options, &rendering,
+                         NULL);
+    const call_constraint calls = { .tools = c->tools,
+                                    .format = c->format,
+                                    .choice = choice,
+                                    .prompt = rendering.text,
+                                    .vocab = c->vocab };
+    const int code = constraint_open_tools(c->args, &calls, &c->call_grammar);
+    cera_template_free_rendering(c->tmpl, &rendering);
+    return code;
 }
 
 static int open_tools(chat *c)

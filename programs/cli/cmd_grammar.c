@@ -328,8 +328,11 @@ static int open_tools(const cli_args *args, const cera_vocab *vocab, char **text
     *text = given.text; /* taken */
     if (code != EXIT_OK)
         return code;
-    return constraint_open_tools(args, *text, format, choice != NULL ? choice : "required", vocab,
-                                 out);
+    const call_constraint calls = { .tools = *text,
+                                    .format = format,
+                                    .choice = choice != NULL ? choice : "required",
+                                    .vocab = vocab };
+    return constraint_open_tools(args, &calls, out);
 }
 
 static int run_action(const cli_args *args, const cera_vocab *vocab)

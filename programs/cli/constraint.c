@@ -118,8 +118,7 @@ int constraint_open(const cli_args *args, const cera_vocab *vocab, cera_grammar 
     return code;
 }
 
-int constraint_open_tools(const cli_args *args, const char *tools, const char *format,
-                          const char *choice, const cera_vocab *vocab, cera_grammar **out)
+int constraint_open_tools(const cli_args *args, const call_constraint *calls, cera_grammar **out)
 {
     static const char *const choices[] = { "auto", "required", "none" }; /* as cera_tool_choice */
     cera_host host;
@@ -127,16 +126,18 @@ int constraint_open_tools(const cli_args *args, const char *tools, const char *f
     cera_tool_grammar_options options;
     cera_tool_grammar_options_init(&options);
     options.host = &host;
-    options.format = format;
+    options.format = calls->format;
+    options.prompt = calls->prompt;
+    options.n_prompt = calls->prompt != NULL ? strlen(calls->prompt) : 0;
     options.lenient = is_set(args, OPT_SCHEMA_LENIENT);
     int known = 0;
-    while (known < 3 && strcmp(choices[known], choice) != 0)
+    while (known < 3 && strcmp(choices[known], calls->choice) != 0)
         known++;
     options.choice = known < 3 ? (cera_tool_choice)known : CERA_TOOL_REQUIRED;
-    options.only = known < 3 ? NULL : choice;
+    options.only = known < 3 ? NULL : calls->choice;
     cera_error err;
-    const cera_status status =
-        cera_grammar_from_tools(tools, strlen(tools), vocab, &options, out, &err);
+    const cera_status status = cera_grammar_from_tools(calls->tools, strlen(calls->tools),
+                                                       calls->vocab, &options, out, &err);
     if (status == CERA_OK)
         return EXIT_OK;
     if (status == CERA_E_NOMEM)

@@ -156,6 +156,7 @@ cera_status cera_grammar_from_tools(const char *tools, size_t n, const cera_voca
         .vocab = vocab != NULL ? vocab->vocab : NULL,
         .choice = options->choice,
         .only = options->only,
+        .prompt = { options->prompt, options->prompt != NULL ? options->n_prompt : 0 },
         .single_call = options->single_call,
         .lenient = options->lenient,
         .max_blanks = options->max_blanks,

@@ -29,7 +29,9 @@
       .closers = { "</seed:tool_call>" }, .keeps_opener = true, .form = { FUNCTION_TAGS },         \
       .signs = { "<seed:tool_call>" })                                                             \
     X("functionary-3.2", .openers = { ">>>" }, .prompt_end = ">>>", .layout = { ">>>all\n" },      \
-      .has_bare_names = true, .signs = { ">>>all" })                                               \
+      .has_bare_names = true,                                                                      \
+      .form = { .section = "%o%c", .call = "%n\n%a", .between = "%o", .text = "all" },             \
+      .signs = { ">>>all" })                                                                       \
     X("functionary", .openers = { NULL, FUNCTION_MARK }, .keeps_opener = true,                     \
       .form = { .section = "%c", .call = FUNCTION("%n") "%a" FUNCTION_END },                       \
       .signs = { FUNCTION("example_function_name") "{" })                                          \

@@ -9,6 +9,7 @@ enum { CR_CHAT_OPENERS = 5, CR_CHAT_CLOSERS = 3, CR_CHAT_LAYOUT = 6 };
 
 /* How a model writes calls, of the ways to write one that are read: texts with letters in them.
  *   section   %o the first opener, %c calls, %e the first closer
+ *   between   %o
  *   call      %n the tool's name, %q the same in quotes, %d a digit, and the arguments: %a all of
  *             them as JSON, %p as Python's, %t each as `argument`
  *   argument  %k its name, %s whether it is text, %v its value, in front of a tag */
@@ -16,6 +17,7 @@ typedef struct cr_call_form {
     const char *section; /* NULL: it cannot be told what the model writes */
     const char *call;
     const char *between; /* calls of a section; NULL: each has its own */
+    const char *text;    /* the name that is no tool's and says that text follows; NULL: none */
     const char *argument;
     const char *behind_bare; /* where there are bare calls: class of what may be behind `bare` */
     bool is_single;          /* a reply has one call */

@@ -13,6 +13,7 @@ enum { MAX_CALLS = 16, MAX_NAME = 256, MAX_BARE_NAME = 128, PREFIX = 24 };
 typedef struct writer {
     const cr_tool_grammar_options *options;
     const cr_call_form *form;
+    bool is_opened; /* the prompt ends with the first opener */
     bool is_python; /* arguments are written as Python's */
     bool is_tagged; /* each argument is written by itself */
     cr_schema_options schema;
@@ -63,7 +64,7 @@ static size_t find_text(const cr_buf *list, cr_str text)
     return i;
 }
 
-static void add_text(writer *w, cr_buf *list, cr_str text)
+static void keep_text(writer *w, cr_buf *list, cr_str text)
 {
     const cr_str copy = { cr_arena_copy(&w->arena, text.data, text.size), text.size };
     if (copy.data == NULL || !cr_buf_append(list, &copy, sizeof copy))
@@ -113,7 +114,7 @@ static void append_renamed(writer *w, cr_str rules, const char *prefix)
             const bool is_shared = !is_own(name);
             is_left_out = is_shared && find_text(&w->shared, name) < count_texts(&w->shared);
             if (is_shared && !is_left_out)
-                add_text(w, &w->shared, name);
+                keep_text(w, &w->shared, name);
         }
         if (n == 0)
             n = skip_other(rest);
@@ -140,7 +141,7 @@ static cera_status add_schema(writer *w, const cr_json *root, const cr_json *sch
         const size_t number = find_text(&w->known, text);
         snprintf(prefix, PREFIX, "s%zu-", number);
         if (number == count_texts(&w->known)) {
-            add_text(w, &w->known, text);
+            keep_text(w, &w->known, text);
             append_renamed(w, text, prefix);
         }
         cr_gbnf_put(&w->out, "\n");
@@ -341,6 +342,11 @@ static cera_status add_call(writer *w, const cr_json *function, cr_str name, siz
     const char *call = w->form->call;
     if (strstr(call, "%n") != NULL)
         CR_TRY(check_name(w, name, NULL));
+    if (w->form->text != NULL && cr_str_is(name, w->form->text))
+        return fail(w, name, CERA_E_UNSUPPORTED,
+                    "expected another name, as text follows this one "
+                    "in format %s",
+                    w->options->format->name);
     if (name.size > MAX_NAME)
         return fail(w, name, CERA_E_UNSUPPORTED, "expected a name of at most %d bytes", MAX_NAME);
     const cr_json *schema = complete_parameters(w, function);
@@ -374,35 +380,50 @@ static cera_status add_call(writer *w, const cr_json *function, cr_str name, siz
 
 /* ---- around the calls ---------------------------------------------------------------------- */
 
-/* What the model says when it need not call anything, and what begins calls in it. */
-static void add_free_text(writer *w)
+/* What the model says when it need not call anything, without what begins calls, but for `behind`
+ * (NULL: nothing) behind the first opener. */
+static void add_free_text(writer *w, const char *behind)
 {
     const cr_chat_format *format = w->options->format;
-    cr_free_text text = { .bare = format->bare, .behind_bare = w->form->behind_bare };
+    cr_free_text text = { .bare = format->bare,
+                          .behind_bare = w->form->behind_bare,
+                          .behind = behind };
     for (size_t i = 0; i < CR_FREE_TEXT_MARKS; i++)
         text.marks[i] = cr_chat_format_opener(format, i);
     cr_free_text_rules(&w->out, &text);
 }
 
-/* A tool that was named is called once; of others a model may call several, but not go on for
- * ever. */
+/* The section of calls, and "calls" in it. A tool that was named is called once; of others a model
+ * may call several, but not go on for ever. */
 static void add_section(writer *w, bool is_one)
 {
     const cr_call_form *form = w->form;
     const cr_chat_format *format = w->options->format;
-    cr_gbnf_put(&w->out, "calls ::= call");
-    if (form->between != NULL && !is_one) {
-        cr_gbnf_put(&w->out, " (");
-        cr_gbnf_put_mark(&w->out, cr_str_from(form->between));
-        cr_gbnf_put(&w->out, " call){0,%d}", MAX_CALLS - 1);
-    }
     const char *opener = cr_chat_format_opener(format, 0), *closer = format->closers[0];
     const part parts[] = { { 'o', false, cr_str_from(opener != NULL ? opener : "") },
                            { 'c', true, cr_str_from("calls") },
                            { 'e', false, cr_str_from(closer != NULL ? closer : "") } };
+    cr_gbnf_put(&w->out, "calls ::= call");
+    if (form->between != NULL && !is_one) {
+        cr_gbnf_put(&w->out, " (");
+        put_form(w, form->between, parts, CR_COUNT(parts));
+        cr_gbnf_put(&w->out, " call){0,%d}", MAX_CALLS - 1);
+    }
     cr_gbnf_put(&w->out, "\nsection ::= ");
     put_form(w, form->section, parts, CR_COUNT(parts));
     cr_gbnf_put(&w->out, "\n");
+}
+
+/* Where the opener is in front of text as well, which a name says. Openers like >>> cannot be told
+ * from the end of the text before them, so what follows them is part of the rules for text. */
+static void add_named_text(writer *w)
+{
+    const cr_tool_grammar_options *o = w->options;
+    add_free_text(w, "named");
+    cr_gbnf_put(&w->out, "named ::= \"%s\\n\" free0", w->form->text);
+    if (o->choice == CERA_TOOL_AUTO)
+        cr_gbnf_put(&w->out, " | call%s", o->single_call ? "" : " free0");
+    cr_gbnf_put(&w->out, "\nroot ::= %s\n", w->is_opened ? "\"\" | named" : "free0");
 }
 
 static void add_root(writer *w)
@@ -410,20 +431,24 @@ static void add_root(writer *w)
     const cr_tool_grammar_options *o = w->options;
     const bool is_one = o->only != NULL || o->single_call || w->form->is_single;
     const bool is_bare = o->format->bare != '\0', has_mark = strstr(w->form->section, "%o") != NULL;
-    if (o->choice != CERA_TOOL_REQUIRED)
-        add_free_text(w);
-    if (o->choice == CERA_TOOL_NONE) {
-        cr_gbnf_put(&w->out, "root ::= begin\n");
-        return;
-    }
-    add_section(w, is_one);
     if (o->choice == CERA_TOOL_REQUIRED) {
-        cr_gbnf_put(&w->out, "root ::= section");
+        add_section(w, is_one);
+        cr_gbnf_put(&w->out, "root ::= %s", w->is_opened ? "calls" : "section");
         if (w->form->between == NULL && !is_one)
             cr_gbnf_put(&w->out, " (\"\\n\" section){0,%d}", MAX_CALLS - 1);
         cr_gbnf_put(&w->out, "\n");
         return;
     }
+    if (w->form->text != NULL) {
+        add_named_text(w);
+        return;
+    }
+    add_free_text(w, NULL);
+    if (o->choice == CERA_TOOL_NONE) {
+        cr_gbnf_put(&w->out, "root ::= begin\n");
+        return;
+    }
+    add_section(w, is_one);
     cr_gbnf_put(&w->out, "marked ::= ");
     if (is_bare && !has_mark) /* the usual form has none */
         cr_gbnf_put_mark(&w->out, cr_str_from(cr_chat_format_opener(o->format, 0)));
@@ -465,6 +490,8 @@ cera_status cr_tool_grammar_to_gbnf(cr_str text, const cr_tool_grammar_options *
         return cr_fail(err, CERA_E_UNSUPPORTED, "format %s: its calls cannot be constrained",
                        options->format->name);
     writer w = { .options = options, .form = form, .host = host, .err = err };
+    const char *prompt_end = options->format->prompt_end;
+    w.is_opened = prompt_end != NULL && cr_str_ends(options->prompt, prompt_end);
     w.is_python = strstr(form->call, "%p") != NULL;
     w.is_tagged = strstr(form->call, "%t") != NULL;
     w.schema =

@@ -11,6 +11,7 @@ typedef struct cr_tool_grammar_options {
     const cr_vocab *vocab; /* NULL: marks are plain text */
     cera_tool_choice choice;
     const char *only; /* the name of the one that may be called; NULL: any */
+    cr_str prompt;    /* what the reply follows; only its end matters */
     bool single_call, lenient;
     int max_blanks;
 } cr_tool_grammar_options;

@@ -10,6 +10,7 @@ typedef struct tree {
     int32_t symbol[MAX_NODES]; /* a character, or -1 - id of a control token */
     int parent[MAX_NODES], link[MAX_NODES];
     bool is_mark[MAX_NODES];
+    bool is_first[MAX_NODES]; /* it is the first one */
     int n;
 } tree;
 
@@ -40,7 +41,7 @@ static int child(const tree *t, int node, int32_t symbol)
     return 0;
 }
 
-static void add_mark(tree *t, const int32_t *symbols, size_t n)
+static void add_mark(tree *t, const int32_t *symbols, size_t n, bool is_first)
 {
     int node = 0;
     for (size_t i = 0; i < n && t->n < MAX_NODES; i++) {
@@ -53,6 +54,7 @@ static void add_mark(tree *t, const int32_t *symbols, size_t n)
         node = next;
     }
     t->is_mark[node] = node != 0;
+    t->is_first[node] = is_first || t->is_first[node];
 }
 
 static int next_node(const tree *t, int node, int32_t symbol)
@@ -103,7 +105,8 @@ static size_t find_exits(const tree *t, int node, int32_t *out)
 }
 
 /* What may follow a node: `barred` characters, a class's, may not. */
-static void put_exits(cr_gbnf_text *out, const tree *t, int node, const char *barred)
+static void put_exits(cr_gbnf_text *out, const tree *t, int node, const char *barred,
+                      const char *behind)
 {
     int32_t exits[MAX_NODES];
     const size_t n = find_exits(t, node, exits);
@@ -115,12 +118,15 @@ static void put_exits(cr_gbnf_text *out, const tree *t, int node, const char *ba
     cr_gbnf_put(out, "] free0");
     for (size_t i = 0; i < n; i++) {
         const int next = next_node(t, node, exits[i]);
-        if (t->is_mark[next])
+        char rule[32];
+        snprintf(rule, sizeof rule, "free%d", next);
+        if (t->is_mark[next] && (behind == NULL || !t->is_first[next]))
             continue;
+        const char *name = t->is_mark[next] ? behind : rule;
         if (exits[i] < 0)
-            cr_gbnf_put(out, " | <[%d]> free%d", (int)(-1 - exits[i]), next);
+            cr_gbnf_put(out, " | <[%d]> %s", (int)(-1 - exits[i]), name);
         else if (exits[i] >= 0x80 || strchr(barred, (int)exits[i]) == NULL)
-            cr_gbnf_put(out, " | \"\\U%08X\" free%d", (unsigned)exits[i], next);
+            cr_gbnf_put(out, " | \"\\U%08X\" %s", (unsigned)exits[i], name);
     }
 }
 
@@ -168,8 +174,8 @@ void cr_free_text_rules(cr_gbnf_text *out, const cr_free_text *text)
     int32_t symbols[MAX_SYMBOLS];
     for (size_t i = 0; i < CR_FREE_TEXT_MARKS && text->marks[i] != NULL; i++) {
         const cr_str mark = cr_str_from(text->marks[i]);
-        add_mark(&t, symbols, to_symbols(NULL, mark, symbols));
-        add_mark(&t, symbols, to_symbols(out->vocab, mark, symbols));
+        add_mark(&t, symbols, to_symbols(NULL, mark, symbols), i == 0);
+        add_mark(&t, symbols, to_symbols(out->vocab, mark, symbols), i == 0);
     }
     set_links(&t);
     const bool has_other = put_other(out, &t);
@@ -177,7 +183,7 @@ void cr_free_text_rules(cr_gbnf_text *out, const cr_free_text *text)
         if (t.is_mark[i])
             continue;
         cr_gbnf_put(out, "free%d ::= \"\"", i);
-        put_exits(out, &t, i, "");
+        put_exits(out, &t, i, "", text->behind);
         put_tokens(out, &t, i, has_other);
         cr_gbnf_put(out, "\n");
     }
@@ -190,10 +196,10 @@ void cr_free_text_rules(cr_gbnf_text *out, const cr_free_text *text)
     char barred[sizeof space + 2];
     snprintf(barred, sizeof barred, "%s%s%c", space, escape, text->bare);
     cr_gbnf_put(out, "begin ::= \"\" | [%s] begin | [%s%c] behind-bare", space, escape, text->bare);
-    put_exits(out, &t, 0, barred);
+    put_exits(out, &t, 0, barred, text->behind);
     put_tokens(out, &t, 0, has_other);
     cr_gbnf_put(out, "\nbehind-bare ::= \"\"");
-    put_exits(out, &t, 0, text->behind_bare);
+    put_exits(out, &t, 0, text->behind_bare, text->behind);
     put_tokens(out, &t, 0, has_other);
     cr_gbnf_put(out, "\n");
 }

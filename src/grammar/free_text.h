@@ -12,6 +12,8 @@ typedef struct cr_free_text {
      * a class of a grammar. */
     char bare;
     const char *behind_bare;
+    const char
+        *behind; /* the rule for what follows the first mark, which may come; NULL: it may not */
 } cr_free_text;
 
 /* Appends "free0 ::= ..." and what it needs, and "begin ::= ..." for the beginning of all. Control

@@ -38,6 +38,7 @@ FORMATS = {
                "<|END_ACTION|>"),
     "llama3": (["<|python_tag|>"], '{"name": "ping", "parameters": {}}'),
     "functionary": (["<function="], "ping>{}</function>"),
+    "functionary-3.2": ([">>>"], "ping\n{}"),
     "xml": (["<tool_call>", "<function="], "\n" + XML + "\n</tool_call>"),
     "seed": (["<seed:tool_call>", "<function="], "\n" + XML + "\n</seed:tool_call>"),
     "glm": (["<tool_call>"], "ping\n</tool_call>"),
@@ -150,8 +151,9 @@ class ToolTest(unittest.TestCase):
         is free again. What would be read as a call and is none cannot be."""
         for form, (marks, call) in FORMATS.items():
             mark = marks[0]
-            good = ["", "text", "a < b [1] {x} \n", mark[:-1], "a %s b" % mark[:-1], mark[:-1] + mark + call,
-                    "Sure. " + mark + call, mark + call + "\nmore " + mark[:5],
+            half = mark[:-1] if mark != ">>>" else ""  # >> and >>> are >>> and >>
+            good = ["", "text", "a < b [1] {x} \n", mark[:-1], "a %s b" % mark[:-1], half + mark + call,
+                    "Sure. " + mark + call, mark + call + "\nmore " + mark[:min(5, len(mark) - 1)],
                     "x" + (mark + call) * 3]
             bad = [mark + "x", "a " + mark + mark, mark + call[:-1] + "~", mark + call + mark + "?"]
             bad += ["a %s b" % other for other in marks[1:]]

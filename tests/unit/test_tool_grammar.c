@@ -87,7 +87,7 @@ static bool accepts(cera_grammar *grammar, const char *text)
 
 static bool is_constrained(const char *format)
 {
-    return strcmp(format, "none") != 0 && strcmp(format, "functionary-3.2") != 0;
+    return strcmp(format, "none") != 0;
 }
 
 /* ---- reading back ------------------------------------------------------------------------- */
@@ -260,7 +260,7 @@ static void reads_back_what_it_allows(void **state)
             cera_grammar_free(grammar);
         }
     }
-    assert_true(n_calls >= 26 * 12);
+    assert_true(n_calls >= 27 * 12);
 }
 
 /* ---- choices ------------------------------------------------------------------------------ */
@@ -315,6 +315,55 @@ static void chooses(void **state)
     assert_true(accepts(g, "x {\"name\""));
     assert_false(accepts(g, "{\"name\": \"ping\", \"parameters\": {}}"));
     cera_grammar_free(g);
+}
+
+/* functionary-3.2: prompts end with the mark of the first call, and a name that is no tool's says
+ * that text follows. */
+static void goes_on_behind_the_prompt(void **state)
+{
+    (void)state;
+    static const char prompt[] = "assistant\n\n>>>";
+    for (int has_prompt = 0; has_prompt < 2; has_prompt++) {
+        const char *mark = has_prompt ? "" : ">>>";
+        static const struct {
+            const char *text;
+            bool is_auto, is_one, is_required, is_none;
+        } cases[] = {
+            { "ping\n{}", true, true, true, false },
+            { "ping\n{}>>>ping\n{}", true, false, true, false },
+            { "all\nI say.", true, true, false, true },
+            { "all\nI say.>>>ping\n{}", true, true, false, false },
+            { "all\nI >> say.>>>all\nIt", true, true, false, true },
+            { "ping\n{}>>>all\nIt>>>ping\n{}", true, false, false, false },
+            { "pong\n{}", false, false, false, false },
+            { "ping\n{\"a\":1}", false, false, false, false },
+            { ">>>ping\n{}", false, false, false, false },
+            { "all\na >>", true, true, false, true },
+            { "all\na >>>>ping\n{}", false, false, false, false },
+        };
+        for (size_t i = 0; i < CR_COUNT(cases); i++) {
+            char text[128];
+            snprintf(text, sizeof text, "%s%s", mark, cases[i].text);
+            for (int k = 0; k < 4; k++) {
+                cera_tool_grammar_options options =
+                    options_of("functionary-3.2", k == 2   ? CERA_TOOL_REQUIRED
+                                                  : k == 3 ? CERA_TOOL_NONE
+                                                           : CERA_TOOL_AUTO);
+                options.single_call = k == 1;
+                options.prompt = has_prompt ? prompt : NULL;
+                options.n_prompt = sizeof prompt - 1;
+                cera_grammar *g = make(TOOLS, NULL, &options);
+                const bool wanted[] = { cases[i].is_auto, cases[i].is_one, cases[i].is_required,
+                                        cases[i].is_none };
+                if (accepts(g, text) != wanted[k])
+                    fail_msg("choice %d, should %s %s", k, wanted[k] ? "accept" : "refuse", text);
+                cera_grammar_free(g);
+            }
+        }
+    }
+    const cera_tool_grammar_options options = options_of("functionary-3.2", CERA_TOOL_REQUIRED);
+    refuses("[{\"name\": \"all\"}]", &options, CERA_E_UNSUPPORTED,
+            "tool all: expected another name, as text follows this one in format functionary-3.2");
 }
 
 /* As a parser finds it: from the template, then from the architecture; and by default any call. */
@@ -530,6 +579,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_back_what_it_allows),
         cmocka_unit_test(chooses),
+        cmocka_unit_test(goes_on_behind_the_prompt),
         cmocka_unit_test(finds_the_format),
         cmocka_unit_test(keeps_to_schemas),
         cmocka_unit_test(refuses_schemas_by_place),
