@@ -6,11 +6,13 @@
 #define CR_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 #define CR_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define CR_PREFETCH(ptr) __builtin_prefetch(ptr)
+#define CR_PREFETCH_L2(ptr) __builtin_prefetch(ptr, 0, 2)
 #define CR_INLINE static inline __attribute__((always_inline)) /* parts of kernels */
 #else
 #define CR_PRINTF(fmt, first)
 #define CR_UNLIKELY(x) (x)
 #define CR_PREFETCH(ptr) ((void)(ptr))
+#define CR_PREFETCH_L2(ptr) ((void)(ptr))
 #define CR_INLINE static inline
 #endif
 

@@ -1,5 +1,4 @@
-/* Types that become floats first, 32 weights at a time in registers, for both AVX levels. Who
- * includes this has included decode8.h or decode16.h.
+/* Parts of decoder.h's types for both AVX levels: decode8.h and decode16.h end with this.
  *
  * A table holds what the few levels of a type are, times the step of the weights at hand, in the
  * order of the type's definition; a weight is then looked up, and needs no multiplication. */
@@ -7,15 +6,6 @@
 #define CR_DECODE_H
 
 #include "backend/cpu/x86/grid_unpack.h"
-
-enum { PART = 32, PART_VECS = PART / LANES };
-
-/* A type: its blocks, what is done once for each, and then for each 32 weights of it. */
-typedef struct decoder {
-    size_t weights, bytes; /* of a block */
-    void (*unpack)(unpacked *u, const uint8_t *block);
-    void (*part)(vec w[PART_VECS], const unpacked *u, const uint8_t *block, size_t part);
-} decoder;
 
 /* The step of vector v, of n_steps that a block has. */
 CR_INLINE float step_at(const unpacked *u, size_t part, size_t v, size_t n_steps)
@@ -82,22 +72,7 @@ CR_INLINE void part_ternary(vec w[PART_VECS], const uint8_t *bytes, int bit, con
         w[v] = ternary_weights(half_bits(cr_load_u16(d)), bytes + v * LANES, bit);
 }
 
-/* ---- MXFP4 ---- */
-
-/* 2^(e - 128); the two smallest are subnormal. */
-CR_INLINE float mxfp4_scale(uint32_t e)
-{
-    const uint32_t bits = e < 2 ? 0x200000u << e : (e - 1) << 23;
-    return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)bits)));
-}
-
 /* ---- the types ---- */
-
-CR_INLINE void unpack_nothing(unpacked *u, const uint8_t *block)
-{
-    (void)u;
-    (void)block;
-}
 
 #define PART_OF(type, code)                                                                        \
     CR_INLINE void part_##type(vec w[PART_VECS], const unpacked *u, const uint8_t *block,          \
@@ -116,43 +91,5 @@ PART_OF(iq3_s, part_iq3(w, u, part, cr_grid_iq3_s, iq3_s_levels))
 PART_OF(tq1_0, part_ternary(w, u->digit + PART * part, 0, block + 52))
 PART_OF(tq2_0, part_ternary(w, block + part / 4 * 32, (int)(part % 4 * 2), block + 64))
 PART_OF(mxfp4, mxfp4_weights(w, block + 1, mxfp4_scale(block[0])))
-
-/* X(type, weights of a block, its bytes, unpack): the fields of a decoder whose part is
- * part_<type>. */
-#define DECODERS(X)                                                                                \
-    X(iq2_xxs, 256, 66, unpack_iq2_xxs)                                                            \
-    X(iq2_xs, 256, 74, unpack_iq2_xs)                                                              \
-    X(iq2_s, 256, 82, unpack_iq2_s)                                                                \
-    X(iq3_xxs, 256, 98, unpack_iq3_xxs)                                                            \
-    X(iq3_s, 256, 110, unpack_iq3_s)                                                               \
-    X(iq1_s, 256, 50, unpack_iq1_s)                                                                \
-    X(iq1_m, 256, 56, unpack_iq1_m)                                                                \
-    X(tq1_0, 256, 54, unpack_tq1_0)                                                                \
-    X(tq2_0, 256, 66, unpack_nothing)                                                              \
-    X(mxfp4, 32, 17, unpack_nothing)
-
-/* Whole blocks become n floats, as in cr_type_info.dequantize. */
-CR_INLINE void decode_blocks(const void *blocks, float *to, size_t n, decoder type)
-{
-    const uint8_t *block = blocks;
-    unpacked u;
-    for (size_t i = 0; i < n; i += type.weights, block += type.bytes) {
-        type.unpack(&u, block);
-        for (size_t part = 0; part < type.weights / PART; part++) {
-            vec w[PART_VECS];
-            type.part(w, &u, block, part);
-            CR_UNROLL
-            for (size_t v = 0; v < PART_VECS; v++)
-                vec_store(to + i + PART * part + v * LANES, w[v]);
-        }
-    }
-}
-
-#define DECODE(type, weights, bytes, unpack)                                                       \
-    CR_INLINE void decode_##type(const void *blocks, float *to, size_t n)                          \
-    {                                                                                              \
-        decode_blocks(blocks, to, n, (decoder){ weights, bytes, unpack, part_##type });            \
-    }
-DECODERS(DECODE)
 
 #endif

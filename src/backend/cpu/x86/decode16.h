@@ -1,4 +1,4 @@
-/* What decode.h needs, sixteen lanes: two entries of a grid of eight, or four of a grid of four. */
+/* decode.h, and what it needs, sixteen lanes: two entries of a grid of eight, or four of a grid of four. */
 #ifndef CR_DECODE16_H
 #define CR_DECODE16_H
 
@@ -82,5 +82,7 @@ CR_INLINE void mxfp4_weights(vec w[2], const uint8_t *bytes, float d)
     w[0] = _mm512_permutexvar_ps(q, table);
     w[1] = _mm512_permutexvar_ps(_mm512_srli_epi32(q, 4), table);
 }
+
+#include "backend/cpu/x86/decode.h"
 
 #endif

@@ -1,4 +1,4 @@
-/* What decode.h needs, eight lanes: an entry of a grid of eight, or two of a grid of four. */
+/* decode.h, and what it needs, eight lanes: an entry of a grid of eight, or two of a grid of four. */
 #ifndef CR_DECODE8_H
 #define CR_DECODE8_H
 
@@ -74,5 +74,7 @@ CR_INLINE void mxfp4_weights(vec w[4], const uint8_t *bytes, float d)
     for (size_t v = 0; v < 4; v++)
         w[v] = vec_mul(vec_all(&d), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight[v])));
 }
+
+#include "backend/cpu/x86/decode.h"
 
 #endif

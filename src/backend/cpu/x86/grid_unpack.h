@@ -1,6 +1,4 @@
-/* Blocks of the IQ types, taken apart: what their layouts have in bits here and there becomes a
- * number for each entry of the grid, a sign for each weight and a step for 16 or 32 of them, for the
- * code of both AVX levels. src/tensor/iq*.c draw the layouts.
+/* Blocks of decoder.h's types, taken apart by the code of both AVX levels.
  *
  * d (1/2 + scale) unit is exact in floats, whatever the order: 11 bits and 5. */
 #ifndef CR_GRID_UNPACK_H
@@ -8,16 +6,7 @@
 
 #include <immintrin.h>
 
-#include "base/compiler.h"
-#include "tensor/codebook.h"
-
-/* What of this a type has. */
-typedef struct unpacked {
-    uint16_t index[64]; /* of eight weights each, of four in IQ3 */
-    uint32_t signs[8];  /* bit i of signs[k]: weight 32 k + i is negative, in IQ1 moved down */
-    float step[16];     /* of 32 weights each, or of 16 */
-    uint8_t digit[256]; /* of TQ1_0 */
-} unpacked;
+#include "backend/cpu/decoder.h"
 
 CR_INLINE __m128i load_16(const uint8_t *p)
 {

@@ -20,7 +20,7 @@ CR_INLINE void store_sums(float *y, size_t y_stride, tile_sums *sums, size_t n_x
     }
 }
 
-#include "backend/cpu/x86/matmul_float.h"
+#include "backend/cpu/matmul_float.h"
 
 CR_INLINE vec load_f16(const uint8_t *row, size_t i)
 {
@@ -37,5 +37,5 @@ MATMUL_FLOATS(f32, avx2, 4)
 MATMUL_FLOATS(f16, avx2, 2)
 MATMUL_FLOATS(bf16, avx2, 2)
 
-#define DECODED(name, weights, bytes, unpack) MATMUL_DECODED(name, avx2, weights, bytes)
+#define DECODED(...) MATMUL_DECODED(avx2, __VA_ARGS__)
 DECODERS(DECODED)

@@ -32,7 +32,7 @@ CR_INLINE void store_sums(float *y, size_t y_stride, tile_sums *sums, size_t n_x
     }
 }
 
-#include "backend/cpu/x86/matmul_float.h"
+#include "backend/cpu/matmul_float.h"
 
 CR_INLINE vec load_f16(const uint8_t *row, size_t i)
 {
@@ -49,5 +49,5 @@ MATMUL_FLOATS(f32, avx512, 4)
 MATMUL_FLOATS(f16, avx512, 2)
 MATMUL_FLOATS(bf16, avx512, 2)
 
-#define DECODED(name, weights, bytes, unpack) MATMUL_DECODED(name, avx512, weights, bytes)
+#define DECODED(...) MATMUL_DECODED(avx512, __VA_ARGS__)
 DECODERS(DECODED)

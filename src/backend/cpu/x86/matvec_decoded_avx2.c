@@ -6,7 +6,7 @@ CR_INLINE float merge_vecs(const vec chain[2])
     return merge_chains(chain[0], chain[1]);
 }
 
-#include "backend/cpu/x86/matvec_decoded.h"
+#include "backend/cpu/matvec_decoded.h"
 
 #define MATVEC(...) MATVEC_DECODED(avx2, __VA_ARGS__)
 DECODERS(MATVEC)

@@ -2,11 +2,7 @@
 #ifndef CR_ROWS4_H
 #define CR_ROWS4_H
 
-#include "base/compiler.h"
-
-#include <immintrin.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "backend/cpu/prefetch.h"
 
 typedef struct rows4 {
     const uint8_t *p[4];
@@ -26,21 +22,6 @@ CR_INLINE rows4 rows4_at(const void *w, size_t row_bytes, size_t i, size_t n_row
                p + CR_MIN(last, 3) * row_bytes },
         .ahead = p + 4 * row_bytes + distance,
     };
-}
-
-/* n_bytes that are known only when it runs. */
-CR_INLINE void prefetch_run(const uint8_t *p, size_t n_bytes)
-{
-    for (size_t i = 0; i < n_bytes; i += 64)
-        _mm_prefetch((const char *)p + i, _MM_HINT_T1);
-}
-
-/* A constant number of bytes, written out. */
-CR_INLINE void prefetch(const uint8_t *p, size_t n_bytes)
-{
-    CR_UNROLL
-    for (size_t i = 0; i < n_bytes; i += 64)
-        _mm_prefetch((const char *)p + i, _MM_HINT_T1);
 }
 
 /* For bytes [at, at + n_bytes) of each of the rows, as many further on.

@@ -1,8 +1,8 @@
-/* Matrices of floats times many columns, for both AVX levels, and of types that become floats
- * first. Who includes this has included decode8.h or decode16.h and defined ROWS, COLUMNS, COUNTS,
- * which lists the numbers up to COLUMNS, SPAN, PANEL, GROUP, BLOCK and store_sums.
+/* Matrices of floats times many columns, for all levels, and of types that become floats first. Who
+ * includes this has what decoder.h wants and has defined ROWS, COLUMNS, COUNTS, which lists the
+ * numbers up to COLUMNS, SPAN, PANEL, GROUP, BLOCK and store_sums.
  *
- * A vector is the sixteen chains of one result, or half of them: element k of a row and element k
+ * A vector is the sixteen chains of one result, or a half or a quarter of them: element k of a row and element k
  * of a column meet as they lie in memory. A tile of ROWS rows and at most COLUMNS columns has its
  * chains in registers for BLOCK elements; then all other tiles of SPAN rows and GROUP columns get
  * theirs of the same elements, and the chains wait in L1. The bits are those of matvec.
@@ -13,9 +13,8 @@
 #ifndef CR_MATMUL_FLOAT_H
 #define CR_MATMUL_FLOAT_H
 
-#include "backend/cpu/x86/decode.h"
-
-#include <string.h>
+#include "backend/cpu/decoder.h"
+#include "backend/cpu/prefetch.h"
 
 /* LANES elements of a row, from element i on. */
 typedef vec load_lanes(const uint8_t *row, size_t i);
@@ -71,7 +70,7 @@ CR_INLINE void multiply(const tile *t, size_t step_bytes, size_t n_x, load_lanes
             for (size_t r = 0; r < ROWS; r++) {
                 const vec w = load(row[r] + s * step_bytes, p * LANES);
                 if (fetch && p == 0)
-                    _mm_prefetch((const char *)row[r] + s * step_bytes + t->ahead, _MM_HINT_T1);
+                    CR_PREFETCH_L2(row[r] + s * step_bytes + t->ahead);
                 CR_UNROLL
                 for (size_t c = 0; c < n_x; c++)
                     sum[c][r] = vec_fma(w, a[c], sum[c][r]);
@@ -225,8 +224,12 @@ static void matmul_floats(float *y, size_t y_stride, const void *w, size_t row_b
     TILES(name, CR_CHAINS *bytes, load_##name, true)                                               \
     MATMUL(name, tier, multiply_##name, 1, bytes, NULL)
 
-/* A type that becomes floats first, of decode.h's list. */
-#define MATMUL_DECODED(name, tier, weights, bytes)                                                 \
+/* A type that becomes floats first, of decoder.h's list. */
+#define MATMUL_DECODED(tier, name, weights, bytes, unpack)                                         \
+    CR_INLINE void decode_##name(const void *blocks, float *to, size_t n)                          \
+    {                                                                                              \
+        decode_blocks(blocks, to, n, (decoder){ weights, bytes, unpack, part_##name });            \
+    }                                                                                              \
     MATMUL(name, tier, multiply_panel, weights, bytes, decode_##name)
 
 #endif

@@ -1,14 +1,15 @@
-/* Matrix times vector for types that become floats first, for both AVX levels. A weight goes from
- * decode.h's registers into its chain; chains are lanes.
+/* Matrix times vector for types that become floats first, for all levels. Who includes this has what
+ * decoder.h wants, and merge_vecs. A weight goes from a part's registers into its chain; chains are
+ * lanes.
  *
- * Two rows at a time, as the sums of one wait for each other; four are no faster. While blocks are
- * multiplied the next ones are unpacked, which is 3 to 8 % faster: what is unpacked comes back
- * through memory. */
+ * Two rows at a time, as the sums of one wait for each other; on x86 four are no faster. While blocks
+ * are multiplied the next ones are unpacked, which is 3 to 8 % faster there: what is unpacked comes
+ * back through memory. */
 #ifndef CR_MATVEC_DECODED_H
 #define CR_MATVEC_DECODED_H
 
-#include "backend/cpu/x86/decode.h"
-#include "backend/cpu/x86/rows4.h"
+#include "backend/cpu/decoder.h"
+#include "backend/cpu/prefetch.h"
 
 enum { ROWS = 2, CHAIN_VECS = CR_CHAINS / LANES };
 
