@@ -1,33 +1,22 @@
-/* Rows of floats times a vector: matrix kernels of F32, F16 and BF16, those of types that become
- * floats first, and attention scores, which are the same thing with keys for rows. Chains run over
- * single elements, in order over four vectors a row. */
+/* Rows of floats times a vector: matrix kernels of F32, F16 and BF16, and attention scores, which are
+ * the same thing with keys for rows. Chains run over single elements, in order over four vectors a
+ * row. */
 #include "backend/cpu/arm/neon.h"
 
-typedef float32x4_t load_floats(const uint8_t *p);
+typedef float32x4_t load_floats(const uint8_t *row, size_t i);
 
-CR_INLINE float32x4_t load_f32(const uint8_t *p)
+CR_INLINE float32x4_t load_f32(const uint8_t *row, size_t i)
 {
-    return vreinterpretq_f32_u8(vld1q_u8(p));
-}
-
-CR_INLINE float32x4_t load_f16(const uint8_t *p)
-{
-    return halves_to_floats(vreinterpret_u16_u8(vld1_u8(p)));
-}
-
-CR_INLINE float32x4_t load_bf16(const uint8_t *p)
-{
-    return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(p)), 16));
+    return vreinterpretq_f32_u8(vld1q_u8(row + 4 * i));
 }
 
 /* Adds sixteen products, one to each chain. */
-CR_INLINE void add_16(float32x4_t chain[VECTORS], const uint8_t *p, const float *f, size_t size,
+CR_INLINE void add_16(float32x4_t chain[VECTORS], const uint8_t *p, const float *f,
                       load_floats *load)
 {
     CR_UNROLL
-    for (int i = 0; i < VECTORS; i++)
-        chain[i] =
-            vfmaq_f32(chain[i], load(p + LANES * (size_t)i * size), vld1q_f32(f + LANES * i));
+    for (size_t i = 0; i < VECTORS; i++)
+        chain[i] = vfmaq_f32(chain[i], load(p, LANES * i), vld1q_f32(f + LANES * i));
 }
 
 /* The last n < 16 elements: copied in front of zeros, and only their chains changed. */
@@ -41,7 +30,7 @@ CR_INLINE void add_rest(float32x4_t chain[VECTORS], const uint8_t *p, const floa
     CR_UNROLL
     for (size_t i = 0; i < VECTORS; i++) {
         const size_t at = LANES * i;
-        const float32x4_t sum = vfmaq_f32(chain[i], load(w + at * size), vld1q_f32(x + at));
+        const float32x4_t sum = vfmaq_f32(chain[i], load(w, at), vld1q_f32(x + at));
         chain[i] = vbslq_f32(first_lanes(n > at ? n - at : 0), sum, chain[i]);
     }
 }
@@ -58,8 +47,8 @@ CR_INLINE void dot_rows(float *y, const void *w, size_t row_bytes, size_t n_rows
         chains_clear(b);
         size_t j = 0;
         for (; j + 16 <= n; j += 16) {
-            add_16(a, p + size * j, f + j, size, load);
-            add_16(b, next + size * j, f + j, size, load);
+            add_16(a, p + size * j, f + j, load);
+            add_16(b, next + size * j, f + j, load);
         }
         if (j < n) {
             add_rest(a, p + size * j, f + j, n - j, size, load);
@@ -90,38 +79,3 @@ MATVEC(bf16, 2)
     }
 DOT_KEYS(f32, 4)
 DOT_KEYS(f16, 2)
-
-/* ---- types whose weights become floats first, block by block ---- */
-
-CR_INLINE float dot_decoded(const uint8_t *row, const cr_act *x, const cr_type_info *info)
-{
-    const size_t n = (size_t)info->weights;
-    float w[256];
-    float32x4_t chain[VECTORS];
-    chains_clear(chain);
-    for (size_t i = 0; i < x->n; i += n, row += info->block_bytes) {
-        info->dequantize(row, w, n);
-        for (size_t j = 0; j < n; j += 16)
-            add_16(chain, (const uint8_t *)(w + j), x->f + i + j, sizeof *w, load_f32);
-    }
-    return merge_chains(chain);
-}
-
-#define MATVEC_DECODED(name, type)                                                                 \
-    void cr_matvec_##name##__neon(float *y, const void *w, size_t row_bytes, size_t n_rows,        \
-                                  const cr_act *x)                                                 \
-    {                                                                                              \
-        const cr_type_info *info = cr_type_get(CR_TYPE_##type);                                    \
-        for (size_t r = 0; r < n_rows; r++)                                                        \
-            y[r] = dot_decoded((const uint8_t *)w + r * row_bytes, x, info);                       \
-    }
-MATVEC_DECODED(iq2_xxs, IQ2_XXS)
-MATVEC_DECODED(iq2_xs, IQ2_XS)
-MATVEC_DECODED(iq2_s, IQ2_S)
-MATVEC_DECODED(iq3_xxs, IQ3_XXS)
-MATVEC_DECODED(iq3_s, IQ3_S)
-MATVEC_DECODED(iq1_s, IQ1_S)
-MATVEC_DECODED(iq1_m, IQ1_M)
-MATVEC_DECODED(tq1_0, TQ1_0)
-MATVEC_DECODED(tq2_0, TQ2_0)
-MATVEC_DECODED(mxfp4, MXFP4)

@@ -24,10 +24,16 @@ CR_INLINE void chains_clear(float32x4_t chain[VECTORS])
         chain[i] = vdupq_n_f32(0.0f);
 }
 
+/* 16 -> 8 -> 4 */
+CR_INLINE float32x4_t merge_to_4(const float32x4_t chain[VECTORS])
+{
+    return vaddq_f32(vaddq_f32(chain[0], chain[2]), vaddq_f32(chain[1], chain[3]));
+}
+
 /* 16 -> 8 -> 4 -> 2 -> 1 */
 CR_INLINE float merge_chains(const float32x4_t chain[VECTORS])
 {
-    const float32x4_t s = vaddq_f32(vaddq_f32(chain[0], chain[2]), vaddq_f32(chain[1], chain[3]));
+    const float32x4_t s = merge_to_4(chain);
     const float32x2_t pair = vadd_f32(vget_low_f32(s), vget_high_f32(s));
     return vget_lane_f32(pair, 0) + vget_lane_f32(pair, 1);
 }
@@ -79,6 +85,17 @@ CR_INLINE uint32_t dword_at(const uint8_t *p)
 CR_INLINE float32x4_t halves_to_floats(uint16x4_t halves)
 {
     return vcvt_f32_f16(vreinterpret_f16_u16(halves));
+}
+
+/* Elements i to i + 3 of a row. */
+CR_INLINE float32x4_t load_f16(const uint8_t *row, size_t i)
+{
+    return halves_to_floats(vreinterpret_u16_u8(vld1_u8(row + 2 * i)));
+}
+
+CR_INLINE float32x4_t load_bf16(const uint8_t *row, size_t i)
+{
+    return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(row + 2 * i)), 16));
 }
 
 /* The half at p, in all lanes. */

@@ -144,17 +144,12 @@ float cr_exp_sum__neon(float *s, float max, size_t n)
 
 /* ---- sum of values ---- */
 
-typedef float32x4_t load_values(const void *p, size_t i);
+typedef float32x4_t load_values(const uint8_t *p, size_t i);
 typedef float one_value(const void *p, size_t i);
 
-CR_INLINE float32x4_t load_f32(const void *p, size_t i)
+CR_INLINE float32x4_t load_f32(const uint8_t *p, size_t i)
 {
-    return vld1q_f32((const float *)p + i);
-}
-
-CR_INLINE float32x4_t load_f16(const void *p, size_t i)
-{
-    return halves_to_floats(vld1_u16((const uint16_t *)p + i));
+    return vreinterpretq_f32_u8(vld1q_u8(p + 4 * i));
 }
 
 CR_INLINE float one_f32(const void *p, size_t i)
