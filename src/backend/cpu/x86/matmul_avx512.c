@@ -14,14 +14,46 @@
 
 enum {
     PANELS = CR_PANEL_ROWS / PANEL, /* that pass together */
-    GROUP = 8,                      /* columns; their chains take 16 KiB */
+    FEW = 16,                       /* columns that meet blocks as they are filled */
+    GROUP = 8,                      /* columns that meet panels; their chains take 16 KiB */
     PAIR = 2,                       /* columns whose products alternate */
 };
 
-_Static_assert(PANELS * sizeof(panel_block) <= CR_PANEL_BLOCK_BYTES, "cr_panel_bytes");
-_Static_assert(CR_CHAINS *GROUP *PANELS * sizeof(__m512) <= CR_PANEL_CHAIN_BYTES, "cr_panel_bytes");
+/* ---- a block of panels times a group of columns ---- */
 
-/* ---- a panel times a group of columns ---- */
+/* What the activations of 16 blocks of a column come to by themselves, for types that want it. */
+typedef struct column_sums {
+    int32_t minus_offset[2][16]; /* times their sums: those of a block, or of its halves */
+    float d_sum[16];             /* scale times their sum */
+} column_sums;
+
+CR_INLINE __m512i low_words(__m512i pairs)
+{
+    return _mm512_srai_epi32(_mm512_slli_epi32(pairs, 16), 16);
+}
+
+CR_INLINE __m512i high_words(__m512i pairs)
+{
+    return _mm512_srai_epi32(pairs, 16);
+}
+
+/* Blocks b to b + 15. */
+CR_INLINE void sum_column(column_sums *to, const cr_act *x, size_t b, const weights *type)
+{
+    const __m512i sums = _mm512_load_si512(x->sum + 2 * b);
+    if (type->groups && type->offset != 0) {
+        const __m512i minus = _mm512_set1_epi32(-type->offset);
+        _mm512_storeu_si512(to->minus_offset[0], _mm512_mullo_epi32(low_words(sums), minus));
+        _mm512_storeu_si512(to->minus_offset[1], _mm512_mullo_epi32(high_words(sums), minus));
+    } else if (type->offset != 0) {
+        const __m512i minus = _mm512_set1_epi16((short)-type->offset);
+        _mm512_storeu_si512(to->minus_offset[0], _mm512_madd_epi16(sums, minus));
+    } else if (type->minima && !type->groups) {
+        const __m512i whole = _mm512_madd_epi16(sums, _mm512_set1_epi16(1));
+        const __m512 d = _mm512_load_ps(x->d + b);
+        _mm512_storeu_ps(to->d_sum, _mm512_mul_ps(d, _mm512_cvtepi32_ps(whole)));
+    }
+}
 
 /* Four activations, to all lanes. */
 CR_INLINE __m512i four(const int8_t *q)
@@ -31,126 +63,124 @@ CR_INLINE __m512i four(const int8_t *q)
     return _mm512_set1_epi32(bytes);
 }
 
-/* Integers of a pair of columns, for each panel. */
-typedef __m512i pair_dots[PAIR][PANELS];
+/* Integers of a pair of columns, for each panel: of a block, or of its halves. */
+typedef __m512i pair_dots[PAIR][PANELS][2];
 
-/* sum += weights times activations of a half block. Each activation is loaded once. */
-CR_INLINE void dot_half(pair_dots sum, const panel_block block[PANELS], size_t n_panels,
-                        const int8_t *const q[PAIR], size_t n_columns, size_t half)
-{
-    CR_UNROLL
-    for (size_t k = 0; k < 4; k++)
-        CR_UNROLL
-    for (size_t c = 0; c < n_columns; c++) {
-        const __m512i a = four(q[c] + 64 * half + 4 * k);
-        CR_UNROLL
-        for (size_t p = 0; p < n_panels; p++)
-            sum[c][p] = _mm512_dpbusd_epi32(sum[c][p], block[p].w[4 * half + k], a);
-    }
-}
-
-/* The sums of a block, from those of its halves. sums: of the activations of both halves, as
- * words. */
-CR_INLINE __m512i dot_block(__m512i dot0, __m512i dot1, const panel_block *block, __m512i sums,
-                            const weights *type)
-{
-    if (type->groups) {
-        const __m512i scales = block->scale;
-        const __m512i scale0 = _mm512_srai_epi32(_mm512_slli_epi32(scales, 16), 16);
-        const __m512i scale1 = _mm512_srai_epi32(scales, 16);
-        const __m512i offset =
-            _mm512_mullo_epi32(_mm512_madd_epi16(scales, sums), _mm512_set1_epi32(type->offset));
-        dot0 = _mm512_sub_epi32(_mm512_mullo_epi32(dot0, scale0), offset);
-        return _mm512_add_epi32(dot0, _mm512_mullo_epi32(dot1, scale1));
-    }
-    if (type->offset == 0)
-        return _mm512_add_epi32(dot0, dot1);
-    const __m512i offset = _mm512_madd_epi16(sums, _mm512_set1_epi16((short)-type->offset));
-    return _mm512_add_epi32(_mm512_add_epi32(dot0, offset), dot1);
-}
-
-/* Block b of some columns, at most a pair, joins their chains; begun: or else a chain is 0. */
-CR_INLINE void multiply_block(__m512 (*chain)[PANELS], __mmask16 begun,
-                              const panel_block block[PANELS], size_t n_panels, const cr_act *x,
-                              size_t n_columns, size_t b, const weights *type)
+/* Weights times activations, less the offset. Each activation is loaded once. */
+CR_INLINE void dot_pair(pair_dots dot, const panel_block block[PANELS], size_t n_panels,
+                        const cr_act *x, const column_sums *sums, size_t n_columns, size_t b,
+                        const weights *type)
 {
     const int8_t *q[PAIR];
-    pair_dots dot0, dot1;
     CR_UNROLL
     for (size_t c = 0; c < n_columns; c++) {
         q[c] = x[c].q + cr_act_index(32 * b);
         CR_UNROLL
-        for (size_t p = 0; p < n_panels; p++)
-            dot0[c][p] = dot1[c][p] = _mm512_setzero_si512();
-    }
-    dot_half(dot0, block, n_panels, q, n_columns, 0);
-    dot_half(dot1, block, n_panels, q, n_columns, 1);
-    __m512 sum[PAIR][PANELS];
-    CR_UNROLL
-    for (size_t c = 0; c < n_columns; c++) {
-        int32_t pair;
-        memcpy(&pair, x[c].sum + 2 * b, sizeof pair);
-        const __m512i sums = _mm512_set1_epi32(pair);
-        const __m512 d = _mm512_set1_ps(x[c].d[b]);
-        const __m512i s = _mm512_madd_epi16(sums, _mm512_set1_epi16(1));
-        const __m512 d_sum = _mm512_mul_ps(d, _mm512_cvtepi32_ps(s));
-        CR_UNROLL
-        for (size_t p = 0; p < n_panels; p++) {
-            const __m512i dot = dot_block(dot0[c][p], dot1[c][p], &block[p], sums, type);
-            sum[c][p] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(block[p].d, d),
-                                        _mm512_maskz_load_ps(begun, &chain[c][p]));
-            if (type->minima && type->groups) {
-                const __m512i minima = _mm512_madd_epi16(block[p].pairs, sums);
-                sum[c][p] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(minima),
-                                            _mm512_mul_ps(block[p].m, d), sum[c][p]);
-            } else if (type->minima) {
-                sum[c][p] = _mm512_fmadd_ps(block[p].m, d_sum, sum[c][p]);
-            }
+        for (size_t half = 0; half < 2; half++) {
+            const int32_t begin = type->offset != 0 ? sums[c].minus_offset[half][b % 16] : 0;
+            CR_UNROLL
+            for (size_t p = 0; p < n_panels; p++)
+                dot[c][p][half] = _mm512_set1_epi32(begin);
         }
     }
     CR_UNROLL
-    for (size_t c = 0; c < n_columns; c++)
+    for (size_t k = 0; k < 8; k++)
         CR_UNROLL
-    for (size_t p = 0; p < n_panels; p++)
-        chain[c][p] = sum[c][p];
+    for (size_t c = 0; c < n_columns; c++) {
+        const __m512i a = four(q[c] + k / 4 * 64 + k % 4 * 4);
+        const size_t half = type->groups ? k / 4 : 0;
+        CR_UNROLL
+        for (size_t p = 0; p < n_panels; p++)
+            dot[c][p][half] = _mm512_dpbusd_epi32(dot[c][p][half], block[p].w[k], a);
+    }
 }
 
-/* The chains of a group: [chain][column][panel][row]. */
-typedef __m512 group_chains[CR_CHAINS][GROUP][PANELS];
-
-/* y[c * y_stride + r], r in [0, n_rows), at most 16 for each of the n_panels panels. Meanwhile `ahead`
- * is fetched. */
-CR_INLINE void multiply(float *y, size_t y_stride, size_t n_rows, const panel_block *panel,
-                        size_t n_panels, const cr_act *x, size_t n_x, group_chains chains,
-                        next_rows ahead, const weights *type)
+/* Block b of some columns, at most a pair, joins their chains; begun: or else a chain is 0. */
+CR_INLINE void multiply_pair(__m512 (*chain)[PANELS], __mmask16 begun,
+                             const panel_block block[PANELS], size_t n_panels, const cr_act *x,
+                             const column_sums *sums, size_t n_columns, size_t b,
+                             const weights *type)
 {
-    const size_t n_blocks = x->n / 32;
-    for (size_t i = n_blocks; i < CR_CHAINS; i++)
-        for (size_t c = 0; c < n_x; c++)
-            CR_UNROLL
-    for (size_t p = 0; p < n_panels; p++)
-        chains[i][c][p] = _mm512_setzero_ps();
-
-    for (size_t b = 0; b < n_blocks; b++) {
-        fetch_block(&ahead, b);
-        /* With an initializer, or else compilers that clear variables clear it for each block. */
-        const panel_block block[PANELS] = { panel[b], panel[b + (n_panels - 1) * n_blocks] };
-        __m512(*chain)[PANELS] = chains[b % CR_CHAINS];
-        const __mmask16 begun = b < CR_CHAINS ? 0 : 0xffff;
-        size_t c = 0;
-        for (; c + PAIR <= n_x; c += PAIR)
-            multiply_block(chain + c, begun, block, n_panels, x + c, PAIR, b, type);
-        if (c < n_x)
-            multiply_block(chain + c, begun, block, n_panels, x + c, 1, b, type);
+    pair_dots dot;
+    dot_pair(dot, block, n_panels, x, sums, n_columns, b, type);
+    CR_UNROLL
+    for (size_t c = 0; c < n_columns; c++) {
+        const __m512 d = _mm512_set1_ps(x[c].d[b]);
+        CR_UNROLL
+        for (size_t p = 0; p < n_panels; p++) {
+            __m512i whole = dot[c][p][0];
+            if (type->groups)
+                whole =
+                    _mm512_add_epi32(_mm512_mullo_epi32(dot[c][p][0], low_words(block[p].scale)),
+                                     _mm512_mullo_epi32(dot[c][p][1], high_words(block[p].scale)));
+            __m512 sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole), _mm512_mul_ps(block[p].d, d),
+                                         _mm512_maskz_load_ps(begun, &chain[c][p]));
+            if (type->minima && type->groups) {
+                int32_t pair;
+                memcpy(&pair, x[c].sum + 2 * b, sizeof pair);
+                const __m512i minima = _mm512_madd_epi16(block[p].pairs, _mm512_set1_epi32(pair));
+                sum =
+                    _mm512_fmadd_ps(_mm512_cvtepi32_ps(minima), _mm512_mul_ps(block[p].m, d), sum);
+            } else if (type->minima) {
+                sum = _mm512_fmadd_ps(block[p].m, _mm512_set1_ps(sums[c].d_sum[b % 16]), sum);
+            }
+            chain[c][p] = sum;
+        }
     }
+}
 
+/* ---- all blocks ---- */
+
+typedef struct workspace {
+    __m512 chains[CR_CHAINS * FEW][PANELS]; /* [chain][column of the group][panel][row] */
+    column_sums sums[FEW];
+    panel_block panels[]; /* [panel][block] */
+} workspace;
+
+_Static_assert(sizeof(workspace) + PANELS * sizeof(panel_block) <=
+                   CR_PANEL_CHAIN_BYTES + CR_PANEL_BLOCK_BYTES,
+               "cr_panel_bytes");
+_Static_assert(PANELS * sizeof(panel_block) <= CR_PANEL_BLOCK_BYTES, "cr_panel_bytes");
+
+/* Chains that no block begins. */
+CR_INLINE void clear_chains(workspace *work, size_t n_blocks, size_t n_x)
+{
+    for (size_t i = n_blocks * n_x; i < CR_CHAINS * n_x; i++)
+        CR_UNROLL
+    for (size_t p = 0; p < PANELS; p++)
+        work->chains[i][p] = _mm512_setzero_ps();
+}
+
+/* Block b of a group of columns. */
+CR_INLINE void multiply_block(workspace *work, const panel_block block[PANELS], size_t n_panels,
+                              const cr_act *x, size_t n_x, size_t b, const weights *type)
+{
+    if (b % 16 == 0) {
+        for (size_t c = 0; c < n_x; c++)
+            sum_column(&work->sums[c], &x[c], b, type);
+    }
+    __m512(*chain)[PANELS] = work->chains + b % CR_CHAINS * n_x;
+    const __mmask16 begun = b < CR_CHAINS ? 0 : 0xffff;
+    const column_sums *sums = work->sums;
+    size_t c = 0;
+    for (; c + PAIR <= n_x; c += PAIR)
+        multiply_pair(chain + c, begun, block, n_panels, x + c, sums + c, PAIR, b, type);
+    if (c < n_x)
+        multiply_pair(chain + c, begun, block, n_panels, x + c, sums + c, 1, b, type);
+}
+
+/* y[c * y_stride + r], r in [0, n_rows), at most 16 for each of the n_panels panels. */
+CR_INLINE void merge_columns(float *y, size_t y_stride, size_t n_rows, const workspace *work,
+                             size_t n_panels, size_t n_x)
+{
     for (size_t c = 0; c < n_x; c++)
         CR_UNROLL
     for (size_t p = 0; p < n_panels; p++) {
+        const __m512(*chain)[PANELS] = work->chains + c;
         __m512 sum[CR_CHAINS / 2];
         CR_UNROLL
         for (size_t i = 0; i < CR_CHAINS / 2; i++)
-            sum[i] = _mm512_add_ps(chains[i][c][p], chains[i + CR_CHAINS / 2][c][p]);
+            sum[i] = _mm512_add_ps(chain[i * n_x][p], chain[(i + CR_CHAINS / 2) * n_x][p]);
         CR_UNROLL
         for (size_t i = 0; i < 4; i++)
             sum[i] = _mm512_add_ps(sum[i], sum[i + 4]);
@@ -160,31 +190,73 @@ CR_INLINE void multiply(float *y, size_t y_stride, size_t n_rows, const panel_bl
     }
 }
 
-/* Rows i on: n_panels panels of them. */
+/* ---- rows ---- */
+
+/* Few columns: a block is multiplied as it is filled, and is never stored. */
+CR_INLINE void multiply_rows(float *y, size_t y_stride, size_t n_rows,
+                             const panel_rows rows[PANELS], size_t n_panels, const cr_act *x,
+                             size_t n_x, workspace *work, next_rows ahead, const weights *type)
+{
+    const size_t n_blocks = x->n / 32;
+    clear_chains(work, n_blocks, n_x);
+    for (size_t b = 0; b < n_blocks; b++) {
+        fetch_block(&ahead, b);
+        panel_block block[PANELS] = { 0 };
+        CR_UNROLL
+        for (size_t p = 0; p < n_panels; p++)
+            type->fill(&block[p], &rows[p], b, b + 1);
+        multiply_block(work, block, n_panels, x, n_x, b, type);
+    }
+    merge_columns(y, y_stride, n_rows, work, n_panels, n_x);
+}
+
+/* A group of many columns that pass over panels. */
+CR_INLINE void multiply_panels(float *y, size_t y_stride, size_t n_rows, size_t n_panels,
+                               const cr_act *x, size_t n_x, workspace *work, next_rows ahead,
+                               const weights *type)
+{
+    const size_t n_blocks = x->n / 32;
+    const panel_block *panel = work->panels;
+    clear_chains(work, n_blocks, n_x);
+    for (size_t b = 0; b < n_blocks; b++) {
+        fetch_block(&ahead, b);
+        /* With an initializer, or else compilers that clear variables clear it for each block. */
+        const panel_block block[PANELS] = { panel[b], panel[b + (n_panels - 1) * n_blocks] };
+        multiply_block(work, block, n_panels, x, n_x, b, type);
+    }
+    merge_columns(y, y_stride, n_rows, work, n_panels, n_x);
+}
+
+/* Rows i on: n_panels panels of them. The next ones are fetched while the first columns are
+ * multiplied. */
 CR_INLINE void matmul_panels(float *y, size_t y_stride, const void *w, size_t row_bytes,
                              size_t n_rows, size_t i, size_t n_panels, const cr_act *x, size_t n_x,
                              void *scratch, const weights *type)
 {
-    __m512(*chains)[GROUP][PANELS] = scratch;
-    panel_block *panel = (panel_block *)(void *)(chains + CR_CHAINS);
+    workspace *work = scratch;
     const size_t n_blocks = x->n / 32;
-    for (size_t p = 0; p < n_panels; p++) {
-        const panel_rows r = panel_rows_at(w, row_bytes, i + p * PANEL, n_rows);
-        type->fill(panel + p * n_blocks, &r, n_blocks);
-    }
     next_rows ahead = next_rows_at(w, row_bytes, i + n_panels * PANEL, n_panels, n_blocks);
+    panel_rows rows[PANELS] = { { { 0 } } };
+    for (size_t p = 0; p < n_panels; p++)
+        rows[p] = panel_rows_at(w, row_bytes, i + p * PANEL, n_rows);
+    if (type->single && n_x <= FEW) {
+        multiply_rows(y + i, y_stride, n_rows - i, rows, n_panels, x, n_x, work, ahead, type);
+        return;
+    }
+    for (size_t p = 0; p < n_panels; p++)
+        type->fill(work->panels + p * n_blocks, &rows[p], 0, n_blocks);
     for (size_t c = 0; c < n_x; c += GROUP, ahead.block_bytes = 0)
-        multiply(y + c * y_stride + i, y_stride, n_rows - i, panel, n_panels, x + c,
-                 CR_MIN(n_x - c, (size_t)GROUP), chains, ahead, type);
+        multiply_panels(y + c * y_stride + i, y_stride, n_rows - i, n_panels, x + c,
+                        CR_MIN(n_x - c, (size_t)GROUP), work, ahead, type);
 }
 
 /* ---- Q2_K, which AMX has not: its columns are packed without the sums of halves ---- */
 
 /* [16 bytes: a scale, and above it a minimum][2][32 bytes: two bits of four blocks][d][dmin], 84
  * bytes */
-static void fill_q2_k(panel_block *to, const panel_rows *r, size_t n_blocks)
+static void fill_q2_k(panel_block *to, const panel_rows *r, size_t first, size_t end)
 {
-    for (size_t super = 0; super < n_blocks / 8; super++) {
+    for (size_t super = first / 8; super < end / 8; super++) {
         const size_t at = 84 * super;
         __m512i pairs[4];
         transpose(pairs, r, at);

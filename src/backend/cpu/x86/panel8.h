@@ -185,9 +185,9 @@ CR_INLINE void set_scales(panel_block *to, __m256i bytes, int k)
 
 /* [d][8 pairs of upper bits of scales][8 nibbles of scales][8][16 bytes] of a super-block; a scale
  * is 32 less than its six bits. */
-static void fill_iq4_xs(panel_block *to, const panel_rows *r, size_t n_blocks)
+static void fill_iq4_xs(panel_block *to, const panel_rows *r, size_t first, size_t end)
 {
-    for (size_t super = 0; super < n_blocks / 8; super++) {
+    for (size_t super = first / 8; super < end / 8; super++) {
         const size_t at = 136 * super;
         __m256i head[4]; /* and half of the first block */
         transpose(head, r, at);
@@ -221,9 +221,9 @@ CR_INLINE void fill_four(panel_block to[4], const panel_rows *r, size_t at)
 /* [32 bytes: bit b is block b's third][2][32 bytes: two bits of four blocks][12 bytes of
  * scales][d], 110 bytes. Scales are 32 less than six bits: low four bits of all in eight bytes,
  * upper two in four. */
-static void fill_q3_k(panel_block *to, const panel_rows *r, size_t n_blocks)
+static void fill_q3_k(panel_block *to, const panel_rows *r, size_t first, size_t end)
 {
-    for (size_t super = 0; super < n_blocks / 8; super++) {
+    for (size_t super = first / 8; super < end / 8; super++) {
         const size_t at = 110 * super;
         __m256i top[8];
         transpose(top, r, at);
@@ -246,9 +246,9 @@ static void fill_q3_k(panel_block *to, const panel_rows *r, size_t n_blocks)
 
 /* [16 bytes: a scale, and above it a minimum][2][32 bytes: two bits of four blocks][d][dmin], 84
  * bytes */
-static void fill_q2_k(panel_block *to, const panel_rows *r, size_t n_blocks)
+static void fill_q2_k(panel_block *to, const panel_rows *r, size_t first, size_t end)
 {
-    for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
+    for (size_t super = first / 8; super < end / 8; super++, to += 8) {
         const size_t at = 84 * super;
         __m256i pairs[4];
         transpose(pairs, r, at);

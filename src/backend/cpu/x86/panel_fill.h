@@ -11,9 +11,9 @@
 #define CR_PANEL_FILL_H
 
 /* [d][32 bytes] */
-static void fill_q8_0(panel_block *to, const panel_rows *r, size_t n_blocks)
+CR_INLINE void fill_q8_0(panel_block *to, const panel_rows *r, size_t b, size_t end)
 {
-    for (size_t b = 0; b < n_blocks; b++, to++) {
+    for (; b < end; b++, to++) {
         ints t[8];
         transpose(t, r, 34 * b + 2);
         transpose(t + 4, r, 34 * b + 18);
@@ -36,9 +36,9 @@ CR_INLINE void fill_nibbles(panel_block *to, const panel_rows *r, size_t at)
 }
 
 /* [d][16 bytes] */
-static void fill_q4_0(panel_block *to, const panel_rows *r, size_t n_blocks)
+CR_INLINE void fill_q4_0(panel_block *to, const panel_rows *r, size_t b, size_t end)
 {
-    for (size_t b = 0; b < n_blocks; b++, to++) {
+    for (; b < end; b++, to++) {
         fill_nibbles(to, r, 18 * b + 2);
         to->d = load_halves(r, 18 * b);
     }
@@ -52,18 +52,18 @@ CR_INLINE void fill_levels(panel_block *to, const panel_rows *r, size_t at)
 }
 
 /* [d][16 bytes] */
-static void fill_iq4_nl(panel_block *to, const panel_rows *r, size_t n_blocks)
+CR_INLINE void fill_iq4_nl(panel_block *to, const panel_rows *r, size_t b, size_t end)
 {
-    for (size_t b = 0; b < n_blocks; b++, to++) {
+    for (; b < end; b++, to++) {
         fill_levels(to, r, 18 * b + 2);
         to->d = load_halves(r, 18 * b);
     }
 }
 
 /* [d][m][16 bytes] */
-static void fill_q4_1(panel_block *to, const panel_rows *r, size_t n_blocks)
+CR_INLINE void fill_q4_1(panel_block *to, const panel_rows *r, size_t b, size_t end)
 {
-    for (size_t b = 0; b < n_blocks; b++, to++) {
+    for (; b < end; b++, to++) {
         const ints dm = load_dwords(r, 20 * b);
         fill_nibbles(to, r, 20 * b + 4);
         to->d = low_halves(dm);
@@ -72,9 +72,9 @@ static void fill_q4_1(panel_block *to, const panel_rows *r, size_t n_blocks)
 }
 
 /* [d][4 bytes of fifth bits][16 bytes] */
-static void fill_q5_0(panel_block *to, const panel_rows *r, size_t n_blocks)
+CR_INLINE void fill_q5_0(panel_block *to, const panel_rows *r, size_t b, size_t end)
 {
-    for (size_t b = 0; b < n_blocks; b++, to++) {
+    for (; b < end; b++, to++) {
         const ints top = load_dwords(r, 22 * b + 2);
         fill_nibbles(to, r, 22 * b + 6);
         add_fifths(to, top);
@@ -83,9 +83,9 @@ static void fill_q5_0(panel_block *to, const panel_rows *r, size_t n_blocks)
 }
 
 /* [d][m][4 bytes of fifth bits][16 bytes] */
-static void fill_q5_1(panel_block *to, const panel_rows *r, size_t n_blocks)
+CR_INLINE void fill_q5_1(panel_block *to, const panel_rows *r, size_t b, size_t end)
 {
-    for (size_t b = 0; b < n_blocks; b++, to++) {
+    for (; b < end; b++, to++) {
         const ints dm = load_dwords(r, 24 * b);
         const ints top = load_dwords(r, 24 * b + 4);
         fill_nibbles(to, r, 24 * b + 8);
@@ -109,9 +109,9 @@ CR_INLINE void fill_two(panel_block *low, panel_block *high, const panel_rows *r
 }
 
 /* [scales, 16 bytes][4][32 bytes] */
-static void fill_q4_k(panel_block *to, const panel_rows *r, size_t n_blocks)
+static void fill_q4_k(panel_block *to, const panel_rows *r, size_t first, size_t end)
 {
-    for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
+    for (size_t super = first / 8; super < end / 8; super++, to += 8) {
         fill_k_scales(to, r, 144 * super);
         CR_UNROLL
         for (size_t pair = 0; pair < 4; pair++)
@@ -120,9 +120,9 @@ static void fill_q4_k(panel_block *to, const panel_rows *r, size_t n_blocks)
 }
 
 /* [scales, 16 bytes][32 bytes: bit b is block b's fifth][4][32 bytes] */
-static void fill_q5_k(panel_block *to, const panel_rows *r, size_t n_blocks)
+static void fill_q5_k(panel_block *to, const panel_rows *r, size_t first, size_t end)
 {
-    for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
+    for (size_t super = first / 8; super < end / 8; super++, to += 8) {
         ints top[8];
         transpose(top, r, 176 * super + 16);
         transpose(top + 4, r, 176 * super + 32);
@@ -137,9 +137,9 @@ static void fill_q5_k(panel_block *to, const panel_rows *r, size_t n_blocks)
 }
 
 /* [2][64 bytes low][2][32 bytes high][2][8 scales][d], 210 bytes */
-static void fill_q6_k(panel_block *to, const panel_rows *r, size_t n_blocks)
+static void fill_q6_k(panel_block *to, const panel_rows *r, size_t first, size_t end)
 {
-    for (size_t super = 0; super < n_blocks / 8; super++) {
+    for (size_t super = first / 8; super < end / 8; super++) {
         const size_t at = 210 * super;
         ints scales[4];
         transpose(scales, r, at + 192);
@@ -167,16 +167,16 @@ static void fill_q6_k(panel_block *to, const panel_rows *r, size_t n_blocks)
 /* TYPE(name, tier, members of weights). AMX has no kernel of Q2_K, which alone has minima and two
  * scales a block. */
 #define PANEL_TYPES_BUT_Q2_K(TYPE, tier)                                                           \
-    TYPE(q4_0, tier, .fill = fill_q4_0, .most = 15, .offset = 8)                                   \
-    TYPE(q4_1, tier, .fill = fill_q4_1, .most = 15, .minima = true)                                \
-    TYPE(q5_0, tier, .fill = fill_q5_0, .most = 31, .offset = 16)                                  \
-    TYPE(q5_1, tier, .fill = fill_q5_1, .most = 31, .minima = true)                                \
-    TYPE(q8_0, tier, .fill = fill_q8_0, .most = 255, .offset = 128)                                \
+    TYPE(q4_0, tier, .fill = fill_q4_0, .single = true, .most = 15, .offset = 8)                   \
+    TYPE(q4_1, tier, .fill = fill_q4_1, .single = true, .most = 15, .minima = true)                \
+    TYPE(q5_0, tier, .fill = fill_q5_0, .single = true, .most = 31, .offset = 16)                  \
+    TYPE(q5_1, tier, .fill = fill_q5_1, .single = true, .most = 31, .minima = true)                \
+    TYPE(q8_0, tier, .fill = fill_q8_0, .single = true, .most = 255, .offset = 128)                \
     TYPE(q3_k, tier, .fill = fill_q3_k, .most = 7, .offset = 4, .groups = true)                    \
     TYPE(q4_k, tier, .fill = fill_q4_k, .most = 15, .minima = true)                                \
     TYPE(q5_k, tier, .fill = fill_q5_k, .most = 31, .minima = true)                                \
     TYPE(q6_k, tier, .fill = fill_q6_k, .most = 63, .offset = 32, .groups = true)                  \
-    TYPE(iq4_nl, tier, .fill = fill_iq4_nl, .most = 255, .offset = 128)                            \
+    TYPE(iq4_nl, tier, .fill = fill_iq4_nl, .single = true, .most = 255, .offset = 128)            \
     TYPE(iq4_xs, tier, .fill = fill_iq4_xs, .most = 255, .offset = 128)
 #define PANEL_TYPES(TYPE, tier)                                                                    \
     PANEL_TYPES_BUT_Q2_K(TYPE, tier)                                                               \

@@ -10,13 +10,15 @@ typedef struct panel_rows {
     const uint8_t *p[PANEL];
 } panel_rows;
 
-typedef void panel_fill(panel_block *to, const panel_rows *r, size_t n_blocks);
+/* Blocks [b, end) of the rows; of types with super-blocks, whole ones. */
+typedef void panel_fill(panel_block *to, const panel_rows *r, size_t b, size_t end);
 
 /* How a type's bytes become weights. */
 typedef struct weights {
     panel_fill *fill;
     short most;   /* the largest byte */
     short offset; /* a byte is so much more than the weight */
+    bool single;  /* blocks are filled one by one, others in super-blocks of eight */
     bool minima;  /* m is a minimum; with groups, the unit of pairs */
     bool groups;  /* a block's halves have integer scales */
 } weights;
