@@ -53,43 +53,43 @@ CR_INLINE __m128i load_16(const uint8_t *p, bool exists)
 
 /* ---- Q4_0 and IQ4_NL: [d][16 bytes], 18 bytes; a quad has 72 ---- */
 
-/* 64 bytes have the nibbles of three blocks and all four scales. */
-static const _Alignas(64) uint8_t q4_0_nibbles[64] = {
-    2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 20, 21, 22, 23, 24, 25, 26, 27,
-    28, 29, 30, 31, 32, 33, 34, 35, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53,
-};
-static const _Alignas(64) uint16_t q4_0_scales[32] = {
-    0, 9, 18, 27, 0, 9, 18, 27, 0, 9, 18, 27, 0, 9, 18, 27,
+/* 64 bytes have the nibbles of three blocks and all four scales, which go twice to the last lane,
+ * where those of the fourth block belong. */
+static const _Alignas(64) uint8_t q4_0_places[64] = {
+    2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 20, 21, 22, 23, 24, 25,
+    26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49,
+    50, 51, 52, 53, 0,  1,  18, 19, 36, 37, 54, 55, 0,  1,  18, 19, 36, 37, 54, 55,
 };
 
-CR_INLINE __m512i q4_0_pairs(const uint8_t *p, __m512i v, int n)
+/* 16 bytes at p in place of the last lane, if that block exists. */
+CR_INLINE __m512i with_last(__m512i v, const uint8_t *p, bool exists)
 {
-    const __m512i three = _mm512_permutexvar_epi8(_mm512_load_si512(q4_0_nibbles), v);
-    return _mm512_inserti32x4(three, load_16(p + 56, n == 4), 3);
+    return _mm512_mask_loadu_epi32(v, exists ? 0xf000 : 0, p - 48);
 }
 
 /* Products of what dot makes of the nibbles, which is `offset` more than the weight. */
 CR_INLINE __m512 nibbles_quad(__m512 chain, const rows4 *r, size_t at, const cr_act *x, size_t quad,
                               int n, pairs_dot *dot_pairs, short offset)
 {
-    const __m512i v0 = load_bytes(r->p[0] + at, 18 * n);
-    const __m512i v1 = load_bytes(r->p[1] + at, 18 * n);
-    const __m512i v2 = load_bytes(r->p[2] + at, 18 * n);
-    const __m512i v3 = load_bytes(r->p[3] + at, 18 * n);
+    const uint8_t *p0 = r->p[0] + at, *p1 = r->p[1] + at, *p2 = r->p[2] + at, *p3 = r->p[3] + at;
+    const __m512i places = _mm512_load_si512(q4_0_places);
+    const __m512i v0 = _mm512_permutexvar_epi8(places, load_bytes(p0, 18 * n));
+    const __m512i v1 = _mm512_permutexvar_epi8(places, load_bytes(p1, 18 * n));
+    const __m512i v2 = _mm512_permutexvar_epi8(places, load_bytes(p2, 18 * n));
+    const __m512i v3 = _mm512_permutexvar_epi8(places, load_bytes(p3, 18 * n));
 
     const __m512i low = quad_q(x, quad, 0), high = quad_q(x, quad, 1);
-    const __m512i dot = reduce4_rows(dot_pairs(q4_0_pairs(r->p[0] + at, v0, n), low, high),
-                                     dot_pairs(q4_0_pairs(r->p[1] + at, v1, n), low, high),
-                                     dot_pairs(q4_0_pairs(r->p[2] + at, v2, n), low, high),
-                                     dot_pairs(q4_0_pairs(r->p[3] + at, v3, n), low, high));
+    const __m512i dot = reduce4_rows(dot_pairs(with_last(v0, p0 + 56, n == 4), low, high),
+                                     dot_pairs(with_last(v1, p1 + 56, n == 4), low, high),
+                                     dot_pairs(with_last(v2, p2 + 56, n == 4), low, high),
+                                     dot_pairs(with_last(v3, p3 + 56, n == 4), low, high));
     const __m512i sum =
         _mm512_dpwssd_epi32(dot, quad_sums(x, quad), _mm512_set1_epi16((short)-offset));
 
-    const __m512i take = _mm512_load_si512(q4_0_scales);
-    __m512i d = _mm512_permutexvar_epi16(take, v0);
-    d = _mm512_mask_permutexvar_epi16(d, 0x00f0, take, v1);
-    d = _mm512_mask_permutexvar_epi16(d, 0x0f00, take, v2);
-    d = _mm512_mask_permutexvar_epi16(d, 0xf000, take, v3);
+    const __m512i d01 = _mm512_mask_blend_epi64(0x80, v0, v1);
+    const __m512i d23 = _mm512_mask_blend_epi64(0x80, v2, v3);
+    const __m512i d =
+        _mm512_permutex2var_epi64(d01, _mm512_setr_epi64(6, 7, 14, 15, 6, 7, 14, 15), d23);
     return _mm512_mask3_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(halves(d), quad_d(x, quad)),
                                  chain, quad_lanes(n));
 }

@@ -87,13 +87,13 @@ CR_INLINE __m512 lane_bytes(__m512i v, int i)
     return _mm512_cvtepi32_ps(_mm512_shuffle_epi8(v, index));
 }
 
-/* 64 bytes: low nibbles are blocks 0 and 2, high ones 1 and 3. */
+/* 64 bytes: low nibbles are blocks 0 and 2, high ones 1 and 3, whose sums are 16 times too large. */
 CR_INLINE __m512i q4_k_dot(const uint8_t *p, __m512i first, __m512i second)
 {
     const __m512i mask = _mm512_set1_epi8(15);
     const __m512i v = _mm512_loadu_si512(p);
     const __m512i b02 = _mm512_and_si512(v, mask);
-    const __m512i b13 = _mm512_and_si512(_mm512_srli_epi16(v, 4), mask);
+    const __m512i b13 = _mm512_andnot_si512(mask, v);
     const __m512i w0 = _mm512_permutex2var_epi64(b02, _mm512_load_si512(q4_k_halves[0]), b13);
     const __m512i w1 = _mm512_permutex2var_epi64(b02, _mm512_load_si512(q4_k_halves[1]), b13);
     return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(_mm512_setzero_si512(), w0, first), w1, second);
@@ -103,9 +103,10 @@ CR_INLINE __m512 q4_k_quad(__m512 chain, const rows4 *r, size_t at, const cr_act
                            __m512 d, __m512 m)
 {
     const __m512i first = quad_q(x, quad, 0), second = quad_q(x, quad, 1);
-    const __m512i dot =
+    const __m512i dot = _mm512_srav_epi32(
         reduce4_rows(q4_k_dot(r->p[0] + at, first, second), q4_k_dot(r->p[1] + at, first, second),
-                     q4_k_dot(r->p[2] + at, first, second), q4_k_dot(r->p[3] + at, first, second));
+                     q4_k_dot(r->p[2] + at, first, second), q4_k_dot(r->p[3] + at, first, second)),
+        _mm512_broadcast_i32x4(_mm_setr_epi32(0, 4, 0, 4)));
     const __m512 dx = quad_d(x, quad);
     const __m512i sum = _mm512_madd_epi16(quad_sums(x, quad), _mm512_set1_epi16(1));
     chain = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(d, dx), chain);
@@ -342,21 +343,37 @@ CR_INLINE void iq4_xs_super(__m512 *a, __m512 *b, const rows4 *r, size_t at, con
 
 /* ---- Q6_K: [128 bytes low][64 bytes high][16 scales][d], 210 bytes ---- */
 
-/* A quad: 64 bytes of low nibbles, 32 bytes of high pairs. w0 and w1 get the values, first and
- * second halves of its blocks. */
-CR_INLINE void q6_k_unpack(const uint8_t *low, const uint8_t *high, __m512i *w0, __m512i *w1)
+/* Halves of blocks as their weights come: f for the first half, s for the second one. */
+static const _Alignas(64) uint64_t q6_k_halves[2][8] = {
+    { 0, 1, 8, 9, 2, 3, 10, 11 },   /* f0 s0 f1 s1 */
+    { 4, 5, 12, 13, 6, 7, 14, 15 }, /* f2 s2 f3 s3 */
+};
+/* From [half][row] of blocks 0, 1 and of 2, 3 to [row][block], one half of each. */
+static const _Alignas(64) uint32_t q6_k_rows[2][16] = {
+    { 0, 8, 16, 24, 1, 9, 17, 25, 2, 10, 18, 26, 3, 11, 19, 27 },
+    { 4, 12, 20, 28, 5, 13, 21, 29, 6, 14, 22, 30, 7, 15, 23, 31 },
+};
+/* Bytes of four rows, eight each: those of all rows side by side. */
+static const _Alignas(32) uint8_t q6_k_scales[32] = {
+    0, 8,  16, 24, 1, 9,  17, 25, 2, 10, 18, 26, 3, 11, 19, 27,
+    4, 12, 20, 28, 5, 13, 21, 29, 6, 14, 22, 30, 7, 15, 23, 31,
+};
+
+/* A quad: 64 bytes of low nibbles, 32 bytes of high pairs, times halves of blocks 0 and 1, and of 2
+ * and 3. */
+CR_INLINE void q6_k_dot(const uint8_t *low, const uint8_t *high, __m512i x01, __m512i x23,
+                        __m512i *dot01, __m512i *dot23)
 {
     const __m512i mask = _mm512_set1_epi8(15), pair = _mm512_set1_epi8(48);
     const __m512i v = _mm512_loadu_si512(low);
     const __m512i h = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)high));
     const __m512i left = _mm512_setr_epi64(4, 4, 4, 4, 2, 2, 2, 2);
     const __m512i right = _mm512_setr_epi64(0, 0, 0, 0, 2, 2, 2, 2);
-    const __m512i b01 = _mm512_or_si512(_mm512_and_si512(v, mask),
-                                        _mm512_and_si512(_mm512_sllv_epi64(h, left), pair));
-    const __m512i b23 = _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi16(v, 4), mask),
-                                        _mm512_and_si512(_mm512_srlv_epi64(h, right), pair));
-    *w0 = _mm512_shuffle_i64x2(b01, b23, 0x88);
-    *w1 = _mm512_shuffle_i64x2(b01, b23, 0xdd);
+    const __m512i b01 = and_or(_mm512_sllv_epi64(h, left), pair, _mm512_and_si512(v, mask));
+    const __m512i b23 =
+        and_or(_mm512_srlv_epi64(h, right), pair, _mm512_and_si512(_mm512_srli_epi16(v, 4), mask));
+    *dot01 = dot4(b01, x01);
+    *dot23 = dot4(b23, x23);
 }
 
 /* half: of the super-block, 0 or 1. d: of each row, in its lane. */
@@ -366,27 +383,28 @@ CR_INLINE __m512 q6_k_quad(__m512 chain, const rows4 *r, size_t at, int half, co
     const size_t low = at + 64 * (size_t)half, high = at + 128 + 32 * (size_t)half;
     const size_t scale = at + 192 + 8 * (size_t)half;
     const __m512i first = quad_q(x, quad, 0), second = quad_q(x, quad, 1);
-    const __m512i zero = _mm512_setzero_si512();
+    const __m512i x01 = _mm512_permutex2var_epi64(first, _mm512_load_si512(q6_k_halves[0]), second);
+    const __m512i x23 = _mm512_permutex2var_epi64(first, _mm512_load_si512(q6_k_halves[1]), second);
     __m512i a0, a1, a2, a3, b0, b1, b2, b3;
-    q6_k_unpack(r->p[0] + low, r->p[0] + high, &a0, &b0);
-    q6_k_unpack(r->p[1] + low, r->p[1] + high, &a1, &b1);
-    q6_k_unpack(r->p[2] + low, r->p[2] + high, &a2, &b2);
-    q6_k_unpack(r->p[3] + low, r->p[3] + high, &a3, &b3);
-    const __m512i dot0 =
-        reduce4_rows(_mm512_dpbusd_epi32(zero, a0, first), _mm512_dpbusd_epi32(zero, a1, first),
-                     _mm512_dpbusd_epi32(zero, a2, first), _mm512_dpbusd_epi32(zero, a3, first));
-    const __m512i dot1 =
-        reduce4_rows(_mm512_dpbusd_epi32(zero, b0, second), _mm512_dpbusd_epi32(zero, b1, second),
-                     _mm512_dpbusd_epi32(zero, b2, second), _mm512_dpbusd_epi32(zero, b3, second));
+    q6_k_dot(r->p[0] + low, r->p[0] + high, x01, x23, &a0, &b0);
+    q6_k_dot(r->p[1] + low, r->p[1] + high, x01, x23, &a1, &b1);
+    q6_k_dot(r->p[2] + low, r->p[2] + high, x01, x23, &a2, &b2);
+    q6_k_dot(r->p[3] + low, r->p[3] + high, x01, x23, &a3, &b3);
 
-    /* Two scales a block, as the pairs of words that the activation sums are too. */
-    const __m512i s = _mm512_cvtepi8_epi16(load_eights(r, scale));
-    const __m512i scale0 = _mm512_srai_epi32(_mm512_slli_epi32(s, 16), 16);
-    const __m512i scale1 = _mm512_srai_epi32(s, 16);
-    const __m512i offset = _mm512_madd_epi16(s, quad_sums(x, quad));
-    const __m512i sum = _mm512_sub_epi32(
-        _mm512_add_epi32(_mm512_mullo_epi32(dot0, scale0), _mm512_mullo_epi32(dot1, scale1)),
-        _mm512_slli_epi32(offset, 5));
+    /* A scale for each half of a block, as bytes [half][row], and as the pairs of words that the
+     * activation sums are too. */
+    const __m256i bytes = load_eights(r, scale);
+    const __m256i s =
+        _mm256_permutexvar_epi8(_mm256_load_si256((const __m256i *)q6_k_scales), bytes);
+    const __m512i scaled01 = _mm512_mullo_epi32(reduce4(a0, a1, a2, a3),
+                                                _mm512_cvtepi8_epi32(_mm256_castsi256_si128(s)));
+    const __m512i scaled23 = _mm512_mullo_epi32(
+        reduce4(b0, b1, b2, b3), _mm512_cvtepi8_epi32(_mm256_extracti128_si256(s, 1)));
+    const __m512i dot = _mm512_add_epi32(
+        _mm512_permutex2var_epi32(scaled01, _mm512_load_si512(q6_k_rows[0]), scaled23),
+        _mm512_permutex2var_epi32(scaled01, _mm512_load_si512(q6_k_rows[1]), scaled23));
+    const __m512i offset = _mm512_madd_epi16(_mm512_cvtepi8_epi16(bytes), quad_sums(x, quad));
+    const __m512i sum = _mm512_sub_epi32(dot, _mm512_slli_epi32(offset, 5));
     return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(d, quad_d(x, quad)), chain);
 }
 
