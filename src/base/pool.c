@@ -44,7 +44,14 @@ typedef struct gate {
     _Atomic uint32_t spin;
 } gate;
 
+/* `left` is what nobody has begun of the worker's share, in grains, and when it was dealt:
+ *
+ *     bits 63..56  round      55..28  next      27..0  end
+ *
+ * The worker takes from the front, others from the back, both by compare-and-swap. What another
+ * round has left is nothing: a run that was stopped leaves work behind. */
 typedef struct member {
+    alignas(LINE) _Atomic uint64_t left;
     cr_pool *pool;
     void *thread;
     int index;
@@ -247,19 +254,82 @@ void cr_pool_barrier(cr_pool *pool)
         gate_wait(pool, &pool->meet, seen);
 }
 
+static size_t grains_of(size_t n, size_t grain)
+{
+    return n / grain + (n % grain != 0 ? 1 : 0);
+}
+
 void cr_pool_share(const cr_pool *pool, int worker, size_t n, size_t grain, size_t *begin,
                    size_t *end)
 {
     assert(worker >= 0 && worker < pool->width && grain > 0);
     /* The first `extra` workers get one grain more than the others. */
     size_t width = (size_t)pool->width, index = (size_t)worker;
-    size_t n_grains = n / grain + (n % grain != 0 ? 1 : 0);
+    size_t n_grains = grains_of(n, grain);
     size_t each = n_grains / width, extra = n_grains % width;
     size_t first = index * each + CR_MIN(index, extra);
     size_t last = first + each + (index < extra ? 1 : 0);
     /* Compared in grains, because the end of the last one may lie beyond SIZE_MAX. */
     *begin = first < n_grains ? first * grain : n;
     *end = last < n_grains ? last * grain : n;
+}
+
+/* ---- work that changes hands ------------------------------------------------------------- */
+
+enum { LEFT_BITS = 28, LEFT_MAX = (1 << LEFT_BITS) - 1 };
+
+static uint64_t left_of(uint64_t round, size_t next, size_t end)
+{
+    return round << 2 * LEFT_BITS | (uint64_t)next << LEFT_BITS | end;
+}
+
+/* Of the time between two barriers. */
+static uint64_t round_of(const cr_pool *pool)
+{
+    return gate_count(&pool->meet) / COUNT_ONE & 0xff;
+}
+
+cr_hand cr_pool_deal(cr_pool *pool, int worker, size_t n, size_t grain)
+{
+    assert(n / grain < LEFT_MAX); /* rows are counted by int32_t, and grains have 16 of them */
+    size_t begin, end;
+    cr_pool_share(pool, worker, n, grain, &begin, &end);
+    uint64_t left = left_of(round_of(pool), grains_of(begin, grain), grains_of(end, grain));
+    atomic_store_explicit(&pool->members[worker].left, left, memory_order_relaxed);
+    return (cr_hand){ .pool = pool, .worker = worker, .n = n, .grain = grain };
+}
+
+/* Up to `most` grains of worker `from`: false when it has none. */
+static bool take_from(const cr_hand *hand, int from, size_t most, size_t *first, size_t *n)
+{
+    _Atomic uint64_t *left = &hand->pool->members[from].left;
+    uint64_t round = round_of(hand->pool);
+    uint64_t seen = atomic_load_explicit(left, memory_order_relaxed), rest;
+    do {
+        size_t next = (size_t)(seen >> LEFT_BITS & LEFT_MAX), end = (size_t)(seen & LEFT_MAX);
+        if (seen >> 2 * LEFT_BITS != round || next >= end)
+            return false;
+        *n = CR_MIN(most, end - next);
+        *first = from == hand->worker ? next : end - *n;
+        rest =
+            from == hand->worker ? left_of(round, next + *n, end) : left_of(round, next, end - *n);
+    } while (!atomic_compare_exchange_weak_explicit(left, &seen, rest, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
+}
+
+bool cr_hand_take(const cr_hand *hand, size_t most, size_t *first, size_t *n)
+{
+    int width = hand->pool->width;
+    most = CR_MAX(most / hand->grain, (size_t)1);
+    for (int i = 0; i < width; i++) {
+        if (!take_from(hand, (hand->worker + i) % width, most, first, n))
+            continue;
+        *first *= hand->grain;
+        *n = CR_MIN(*n * hand->grain, hand->n - *first);
+        return true;
+    }
+    return false;
 }
 
 /* ---- lock -------------------------------------------------------------------------------- */

@@ -29,6 +29,20 @@ void cr_pool_barrier(cr_pool *pool);
 void cr_pool_share(const cr_pool *pool, int worker, size_t n, size_t grain, size_t *begin,
                    size_t *end);
 
+/* The same for work that may change hands: a worker begins with its share, and goes on with what
+ * others have not begun of theirs. Processors are not equally fast, least of all virtual ones, and
+ * all wait for the last. Every worker deals, once between two barriers, then takes until there is
+ * nothing left. */
+typedef struct cr_hand {
+    cr_pool *pool;
+    int worker;
+    size_t n, grain;
+} cr_hand;
+
+cr_hand cr_pool_deal(cr_pool *pool, int worker, size_t n, size_t grain);
+/* The next piece [*first, *first + *n), of up to `most` (at least `grain`). */
+bool cr_hand_take(const cr_hand *hand, size_t most, size_t *first, size_t *n);
+
 /* A lock built on host->os.wait and wake. */
 typedef struct cr_lock {
     cr_host *host;

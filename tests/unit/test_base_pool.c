@@ -292,6 +292,107 @@ static void shares_cover_everything_once(void **state)
     }
 }
 
+/* ---- work that changes hands ------------------------------------------------------------- */
+
+enum { MAX_ITEMS = 1000 };
+
+typedef struct dealt {
+    cr_pool *pool;
+    _Atomic int taken[MAX_ITEMS]; /* in this round */
+    _Atomic int wrong;
+    _Atomic int begun, done; /* workers */
+} dealt;
+
+/* Sizes, grains and pieces of a round; every third one is left unfinished. */
+static size_t items_of(int round)
+{
+    static const size_t sizes[] = { 0, 1, 15, 16, 100, 333, MAX_ITEMS };
+    return sizes[(size_t)round % CR_COUNT(sizes)];
+}
+
+static void take_rounds(void *ctx, int worker)
+{
+    enum { ROUNDS = 600 / SLOWDOWN };
+    static const size_t grains[] = { 1, 16, 7 }, mosts[] = { 1, 64, 20 };
+    dealt *d = ctx;
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t n = items_of(round), grain = grains[round / 7 % 3], most = mosts[round / 7 % 3];
+        bool unfinished = round % 3 == 2;
+        cr_hand hand = cr_pool_deal(d->pool, worker, n, grain);
+        size_t first, count;
+        for (int i = 0; !(unfinished && i > 0) && cr_hand_take(&hand, most, &first, &count); i++) {
+            if (first % grain != 0 || count == 0 || count > CR_MAX(most, grain) ||
+                first + count > n) {
+                atomic_fetch_add(&d->wrong, 1);
+                continue;
+            }
+            for (size_t k = first; k < first + count; k++)
+                atomic_fetch_add(&d->taken[k], 1);
+        }
+        cr_pool_barrier(d->pool);
+        if (worker == 0) {
+            for (size_t k = 0; k < MAX_ITEMS; k++) {
+                int times = atomic_exchange(&d->taken[k], 0);
+                if (unfinished ? times > 1 : times != (k < n))
+                    atomic_fetch_add(&d->wrong, 1);
+            }
+        }
+        cr_pool_barrier(d->pool);
+    }
+}
+
+static void everything_dealt_is_taken_once(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CR_COUNT(widths); i++) {
+        fixture x;
+        begin(&x, widths[i], NULL);
+        dealt d = { .pool = x.pool };
+        for (int run = 0; run < 2; run++)
+            cr_pool_run(x.pool, take_rounds, &d);
+        assert_int_equal(d.wrong, 0);
+        end(&x);
+    }
+}
+
+/* All but worker 0 begin with a piece, which lasts until worker 0 finds nothing more to do. */
+static void take_while_others_stand(void *ctx, int worker)
+{
+    dealt *d = ctx;
+    cr_hand hand = cr_pool_deal(d->pool, worker, MAX_ITEMS, 10);
+    size_t first, n;
+    if (worker > 0) {
+        if (!cr_hand_take(&hand, 20, &first, &n) || n != 20)
+            atomic_fetch_add(&d->wrong, 1);
+        atomic_fetch_add(&d->begun, 1);
+        while (!atomic_load(&d->done))
+            CR_PAUSE();
+        return;
+    }
+    while (atomic_load(&d->begun) + 1 < cr_pool_width(d->pool))
+        CR_PAUSE();
+    size_t sum = 0;
+    while (cr_hand_take(&hand, 20, &first, &n))
+        sum += n;
+    if (sum + 20 * (size_t)d->begun != MAX_ITEMS)
+        atomic_fetch_add(&d->wrong, 1);
+    atomic_store(&d->done, 1);
+}
+
+static void nobody_waits_for_work_that_is_not_begun(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CR_COUNT(widths); i++) {
+        fixture x;
+        begin(&x, widths[i], NULL);
+        dealt d = { .pool = x.pool };
+        cr_pool_run(x.pool, take_while_others_stand, &d);
+        assert_int_equal(d.wrong, 0);
+        assert_int_equal(d.begun, widths[i] - 1);
+        end(&x);
+    }
+}
+
 /* ---- lock -------------------------------------------------------------------------------- */
 
 typedef struct guarded {
@@ -389,6 +490,8 @@ int main(void)
         cmocka_unit_test(no_memory_starts_no_thread),
         cmocka_unit_test(nothing_is_allocated_by_a_run),
         cmocka_unit_test(shares_cover_everything_once),
+        cmocka_unit_test(everything_dealt_is_taken_once),
+        cmocka_unit_test(nobody_waits_for_work_that_is_not_begun),
         cmocka_unit_test(the_lock_lets_one_in),
         cmocka_unit_test(who_waited_wakes_the_next),
     };

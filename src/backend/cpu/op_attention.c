@@ -187,15 +187,17 @@ void cr_op_norm_qkv(cr_plan *plan, const cr_op *op, int worker)
 {
     int n_rows = plan->n_rows;
     cr_input input = cr_plan_input(plan, worker, op, &op->u.qkv.norm, NULL, n_rows);
-    size_t n_heads = (size_t)(op->u.qkv.heads.n_head + 2 * op->u.qkv.heads.n_head_kv), begin, end;
-    cr_pool_share(plan->backend->pool, worker, n_heads, 1, &begin, &end);
-    for (size_t which = begin; which < end && !cr_plan_stopped(plan); which++) {
+    size_t n_heads = (size_t)(op->u.qkv.heads.n_head + 2 * op->u.qkv.heads.n_head_kv);
+    cr_hand hand = cr_pool_deal(plan->backend->pool, worker, n_heads, 1);
+    size_t which, n;
+    while (!cr_plan_stopped(plan) && cr_hand_take(&hand, 1, &which, &n)) {
         for (int row = 0; row < n_rows; row += CR_BAND)
             project_head(plan, op, worker, (int)which, &input, cr_band_at(row, n_rows));
     }
     if (op->mid < 0)
         return;
     cr_pool_barrier(plan->backend->pool);
+    size_t begin, end;
     cr_pool_share(plan->backend->pool, worker, (size_t)n_rows, 1, &begin, &end);
     for (size_t row = begin; row < end; row++)
         finish_row(plan, op, (int)row);

@@ -97,10 +97,7 @@ void cr_op_conv_in(cr_plan *plan, const cr_op *op, int worker)
         .parts = scratch,
         .window = scratch + 3 * CR_BAND * CR_TILE,
     };
-    size_t begin, end;
-    cr_pool_share(plan->backend->pool, worker, tile.n_embd, 16, &begin, &end);
-    for (tile.first = begin; tile.first < end && !cr_plan_stopped(plan); tile.first += CR_TILE) {
-        tile.n = CR_MIN(end - tile.first, (size_t)CR_TILE);
+    cr_hand hand = cr_pool_deal(plan->backend->pool, worker, tile.n_embd, 16);
+    while (!cr_plan_stopped(plan) && cr_hand_take(&hand, CR_TILE, &tile.first, &tile.n))
         run_tile(plan, worker, &tile, &input);
-    }
 }

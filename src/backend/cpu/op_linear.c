@@ -57,10 +57,9 @@ void cr_op_residual(cr_plan *plan, const cr_op *op, int worker)
     int n_rows = plan->n_rows;
     cr_input input = cr_plan_input(plan, worker, op, &op->u.residual.in_norm, NULL, n_rows);
     float *y = cr_plan_scratch(plan, worker);
-    size_t begin, end;
-    share(plan, worker, proj->weight->n_rows, 16, &begin, &end);
-    for (size_t first = begin; first < end && !cr_plan_stopped(plan); first += CR_TILE) {
-        size_t n = CR_MIN(end - first, (size_t)CR_TILE);
+    cr_hand hand = cr_pool_deal(plan->backend->pool, worker, proj->weight->n_rows, 16);
+    size_t first, n;
+    while (!cr_plan_stopped(plan) && cr_hand_take(&hand, CR_TILE, &first, &n)) {
         for (int row = 0; row < n_rows; row += CR_BAND) {
             cr_band band = cr_band_at(row, n_rows);
             if (normed) {
@@ -88,10 +87,9 @@ void cr_op_norm_gate_up(cr_plan *plan, const cr_op *op, int worker)
     cr_input input = cr_plan_input(plan, worker, op, &op->u.gate_up.norm, NULL, n_rows);
     cr_gate_mul *gate_mul = plan->kernels->gate_mul[op->u.gate_up.function];
     float *g = cr_plan_scratch(plan, worker), *u = g + CR_BAND * CR_TILE;
-    size_t begin, end;
-    share(plan, worker, gate->weight->n_rows, 16, &begin, &end);
-    for (size_t first = begin; first < end && !cr_plan_stopped(plan); first += CR_TILE) {
-        size_t n = CR_MIN(end - first, (size_t)CR_TILE);
+    cr_hand hand = cr_pool_deal(plan->backend->pool, worker, gate->weight->n_rows, 16);
+    size_t first, n;
+    while (!cr_plan_stopped(plan) && cr_hand_take(&hand, CR_TILE, &first, &n)) {
         for (int row = 0; row < n_rows; row += CR_BAND) {
             cr_band band = cr_band_at(row, n_rows);
             cr_plan_project(plan, worker, gate, first, n, &input, band, g, CR_TILE);
@@ -121,9 +119,9 @@ void cr_op_head(cr_plan *plan, const cr_op *op, int worker)
         return;
     cr_input input = cr_plan_input(plan, worker, op, norm, plan->logit_rows, n_logits);
     float *tile = cr_plan_scratch(plan, worker); /* rows go to different places from here */
-    share(plan, worker, plan->graph->n_vocab, 16, &begin, &end);
-    for (size_t first = begin; first < end && !cr_plan_stopped(plan); first += CR_TILE) {
-        size_t n = CR_MIN(end - first, (size_t)CR_TILE);
+    cr_hand hand = cr_pool_deal(plan->backend->pool, worker, plan->graph->n_vocab, 16);
+    size_t first, n;
+    while (!cr_plan_stopped(plan) && cr_hand_take(&hand, CR_TILE, &first, &n)) {
         for (int row = 0; row < n_logits; row += CR_BAND) {
             cr_band band = cr_band_at(row, n_logits);
             cr_plan_project(plan, worker, proj, first, n, &input, band, tile, CR_TILE);

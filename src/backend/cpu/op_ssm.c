@@ -90,16 +90,14 @@ void cr_op_ssm_in(cr_plan *plan, const cr_op *op, int worker)
         .ones = ones,
     };
     size_t z_end = (size_t)op->u.ssm_in.shape.n_inner, conv_end = z_end + tile.n_channels;
-    size_t begin, end;
-    cr_pool_share(plan->backend->pool, worker, proj->weight->n_rows, 16, &begin, &end);
-    for (size_t first = begin; first < end && !cr_plan_stopped(plan); first += CR_TILE) {
-        size_t next = CR_MIN(end, first + CR_TILE);
+    cr_hand hand = cr_pool_deal(plan->backend->pool, worker, proj->weight->n_rows, 16);
+    size_t first, n;
+    while (!cr_plan_stopped(plan) && cr_hand_take(&hand, CR_TILE, &first, &n)) {
         for (int row = 0; row < n_rows; row += CR_BAND)
-            cr_plan_project(plan, worker, proj, first, next - first, &input,
-                            cr_band_at(row, n_rows), cr_plan_value(plan, op->out, row) + first,
-                            plan->graph->row_floats);
+            cr_plan_project(plan, worker, proj, first, n, &input, cr_band_at(row, n_rows),
+                            cr_plan_value(plan, op->out, row) + first, plan->graph->row_floats);
         /* The part of the tile that the convolution takes, if any. */
-        size_t conv_first = CR_MAX(first, z_end), conv_next = CR_MIN(next, conv_end);
+        size_t conv_first = CR_MAX(first, z_end), conv_next = CR_MIN(first + n, conv_end);
         if (conv_first < conv_next) {
             tile.first = conv_first - z_end;
             tile.n = conv_next - conv_first;
