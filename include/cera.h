@@ -156,7 +156,8 @@ typedef struct cera_host {
     void *log_ctx;
 } cera_host;
 
-/* malloc and this operating system, no log. */
+/* malloc and this operating system, no log. Of allocations and maps of 8 MiB and more, Linux is asked
+ * for pages of 2 MiB; that is part of these tables, and of no others. */
 CERA_API void cera_host_init(cera_host *host);
 
 /* ---- source: where a model comes from ---------------------------------------------------- */

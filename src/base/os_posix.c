@@ -33,15 +33,36 @@
 #include <sys/syscall.h>
 #endif
 
+/* ---- huge pages -------------------------------------------------------------------------- */
+
+/* Pieces with fewer than a few of them have little to win, and small processes stay small. */
+enum { HUGE_PAGE = 2 << 20, HUGE_LEAST = 4 * HUGE_PAGE };
+
+/* Asks for pages of 2 MiB, in which memory is read faster than in those of 4 KiB (figures:
+ * docs/performance.md). Of a mapped file, Linux then reads what is not cached in such pieces, if the
+ * file system has them. A wish: when it is refused, nothing is wrong. Where the smallest pages are
+ * larger than 4 KiB, huge ones have 32 or 512 MiB, too much for the few bytes that may be used. */
+static void ask_for_huge_pages(void *ptr, size_t size)
+{
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    if (size >= HUGE_LEAST && sysconf(_SC_PAGESIZE) == 4096)
+        madvise(ptr, size, MADV_HUGEPAGE);
+#else
+    (void)ptr, (void)size;
+#endif
+}
+
 /* ---- memory ------------------------------------------------------------------------------ */
 
 static void *default_alloc(void *ctx, size_t size, size_t align)
 {
     (void)ctx;
     void *ptr = NULL;
-    if (align < sizeof(void *))
-        align = sizeof(void *);
-    return posix_memalign(&ptr, align, size) == 0 ? ptr : NULL;
+    align = CR_MAX(align, size >= HUGE_LEAST ? (size_t)HUGE_PAGE : sizeof(void *));
+    if (posix_memalign(&ptr, align, size) != 0)
+        return NULL;
+    ask_for_huge_pages(ptr, size);
+    return ptr;
 }
 
 static void default_release(void *ctx, void *ptr, size_t size)
@@ -303,6 +324,7 @@ static int default_map(void *ctx, void *file, size_t n, const void **out)
     void *ptr = mmap(NULL, n, PROT_READ, MAP_SHARED, descriptor_of(file), 0);
     if (ptr == MAP_FAILED)
         return errno;
+    ask_for_huge_pages(ptr, n);
     *out = ptr;
     return 0;
 }

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -118,6 +119,71 @@ static void default_allocator_keeps_alignment(void **state)
     }
 }
 
+/* Of the mapping that holds `ptr`: whether huge pages were asked for, and how many KiB it has of
+ * them. -1 where the system does not tell. */
+static long huge_pages_of(const void *ptr, bool *asked)
+{
+    *asked = false;
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    if (maps == NULL)
+        return -1;
+    long found = -1, kib;
+    bool inside = false;
+    for (char line[512]; fgets(line, sizeof line, maps) != NULL;) {
+        unsigned long long first, end;
+        if (sscanf(line, "%llx-%llx ", &first, &end) == 2)
+            inside = (uintptr_t)ptr >= first && (uintptr_t)ptr < end;
+        else if (inside && (sscanf(line, "AnonHugePages: %ld", &kib) == 1 ||
+                            sscanf(line, "FilePmdMapped: %ld", &kib) == 1))
+            found = CR_MAX(found, 0) + kib;
+        else if (inside && strncmp(line, "VmFlags:", 8) == 0)
+            *asked = strstr(line, " hg") != NULL;
+    }
+    fclose(maps);
+    return found;
+}
+
+/* Whether the system takes such a wish, and shows it: emulators do not. */
+static bool huge_pages_are_shown(void)
+{
+    bool asked = false;
+#if defined(MADV_HUGEPAGE)
+    enum { BYTES = 8 << 20 };
+    void *ptr = mmap(NULL, BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(ptr != MAP_FAILED);
+    if (madvise(ptr, BYTES, MADV_HUGEPAGE) == 0 && sysconf(_SC_PAGESIZE) == 4096)
+        huge_pages_of(ptr, &asked);
+    munmap(ptr, BYTES);
+#endif
+    return asked;
+}
+
+static void large_memory_asks_for_huge_pages(void **state)
+{
+    (void)state;
+    enum { SMALL = 1 << 20, LARGE = 16 << 20, HUGE_PAGE = 2 << 20 };
+    cera_allocator a = cr_default_allocator();
+    char *small = a.alloc(a.ctx, SMALL, 64), *large = a.alloc(a.ctx, LARGE, 64);
+    assert_non_null(small);
+    assert_non_null(large);
+    bool small_asked, large_asked;
+    memset(small, 1, SMALL);
+    large[0] = large[LARGE - 1] = 1;
+    if (huge_pages_are_shown()) {
+        assert_int_equal((uintptr_t)large % HUGE_PAGE, 0);
+        huge_pages_of(small, &small_asked);
+        huge_pages_of(large, &large_asked);
+        assert_false(small_asked);
+        assert_true(large_asked);
+    }
+    large = a.resize(a.ctx, large, LARGE, 2 * LARGE, 64);
+    assert_non_null(large);
+    assert_int_equal(large[0], 1);
+    assert_int_equal(large[LARGE - 1], 1);
+    a.release(a.ctx, large, 2 * LARGE);
+    a.release(a.ctx, small, SMALL);
+}
+
 static void sizes_are_checked(void **state)
 {
     (void)state;
@@ -193,6 +259,49 @@ static void files_are_read_and_mapped(void **state)
     os.unmap(os.ctx, map, 10);
     unlink(path);
     assert_int_equal(os.open(os.ctx, path, &file), ENOENT);
+}
+
+/* A file that is not cached is read in huge pages where its file system has them: what is asserted
+ * is that they are asked for, for large files only, and that the bytes are those of the file. */
+static void large_files_are_mapped_in_huge_pages(void **state)
+{
+    (void)state;
+    enum { LARGE = 12 << 20, SMALL = 1 << 20 };
+    cera_os os = cr_default_os();
+    char path[] = "/tmp/cera-test-XXXXXX";
+    int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    static char piece[1 << 16];
+    for (size_t at = 0; at < LARGE; at += sizeof piece) {
+        memset(piece, (int)(at >> 16), sizeof piece);
+        assert_int_equal(write(descriptor, piece, sizeof piece), sizeof piece);
+    }
+    assert_int_equal(fsync(descriptor), 0);
+#if defined(POSIX_FADV_DONTNEED)
+    (void)posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+#endif
+    close(descriptor);
+
+    void *file;
+    const void *large, *small;
+    assert_int_equal(os.open(os.ctx, path, &file), 0);
+    assert_int_equal(os.map(os.ctx, file, LARGE, &large), 0);
+    assert_int_equal(os.map(os.ctx, file, SMALL, &small), 0);
+    for (size_t at = 0; at < LARGE; at += sizeof piece)
+        assert_int_equal(((const uint8_t *)large)[at], at >> 16 & 0xff);
+    assert_int_equal(((const uint8_t *)small)[SMALL - 1], (SMALL - 1) >> 16);
+    if (huge_pages_are_shown()) {
+        bool asked;
+        long kib = huge_pages_of(large, &asked);
+        assert_true(asked);
+        print_message("%ld of %d KiB in huge pages\n", kib, LARGE >> 10);
+        huge_pages_of(small, &asked);
+        assert_false(asked);
+    }
+    os.unmap(os.ctx, small, SMALL);
+    os.unmap(os.ctx, large, LARGE);
+    os.close(os.ctx, file);
+    unlink(path);
 }
 
 static void what_is_not_a_file_is_told_apart(void **state)
@@ -386,9 +495,11 @@ int main(void)
         cmocka_unit_test(missing_entries_are_named),
         cmocka_unit_test(memory_is_aligned_and_billed_by_purpose),
         cmocka_unit_test(default_allocator_keeps_alignment),
+        cmocka_unit_test(large_memory_asks_for_huge_pages),
         cmocka_unit_test(sizes_are_checked),
         cmocka_unit_test(log_lines_are_escaped),
         cmocka_unit_test(files_are_read_and_mapped),
+        cmocka_unit_test(large_files_are_mapped_in_huge_pages),
         cmocka_unit_test(what_is_not_a_file_is_told_apart),
         cmocka_unit_test(folders_that_cannot_be_read_are_synced),
         cmocka_unit_test(threads_wait_and_wake),
