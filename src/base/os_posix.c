@@ -42,15 +42,33 @@ enum { HUGE_PAGE = 2 << 20, HUGE_LEAST = 4 * HUGE_PAGE };
  * docs/performance.md). Of a mapped file, Linux then reads what is not cached in such pieces, if the
  * file system has them. A wish: when it is refused, nothing is wrong. Where the smallest pages are
  * larger than 4 KiB, huge ones have 32 or 512 MiB, too much for the few bytes that may be used. */
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+
+static bool is_worth_huge_pages(size_t size)
+{
+    return size >= HUGE_LEAST && sysconf(_SC_PAGESIZE) == 4096;
+}
+
 static void ask_for_huge_pages(void *ptr, size_t size)
 {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    if (size >= HUGE_LEAST && sysconf(_SC_PAGESIZE) == 4096)
+    if (is_worth_huge_pages(size))
         madvise(ptr, size, MADV_HUGEPAGE);
-#else
-    (void)ptr, (void)size;
-#endif
 }
+
+#else
+
+static bool is_worth_huge_pages(size_t size)
+{
+    (void)size;
+    return false;
+}
+
+static void ask_for_huge_pages(void *ptr, size_t size)
+{
+    (void)ptr, (void)size;
+}
+
+#endif
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
@@ -58,7 +76,7 @@ static void *default_alloc(void *ctx, size_t size, size_t align)
 {
     (void)ctx;
     void *ptr = NULL;
-    align = CR_MAX(align, size >= HUGE_LEAST ? (size_t)HUGE_PAGE : sizeof(void *));
+    align = CR_MAX(align, is_worth_huge_pages(size) ? (size_t)HUGE_PAGE : sizeof(void *));
     if (posix_memalign(&ptr, align, size) != 0)
         return NULL;
     ask_for_huge_pages(ptr, size);
