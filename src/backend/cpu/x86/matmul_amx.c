@@ -270,7 +270,7 @@ CR_INLINE void matmul_packed(float *y, size_t y_stride, const void *w, size_t ro
         const size_t n_panels = CR_MIN((n_rows - i + PANEL - 1) / PANEL, (size_t)PANELS);
         for (size_t p = 0; p < n_panels; p++) {
             const panel_rows r = panel_rows_at(w, row_bytes, i + p * PANEL, n_rows);
-            type->fill(panels + p * n_blocks, &r, 0, n_blocks);
+            fill_all(panels + p * n_blocks, &r, n_blocks, type);
         }
         if (type->offset != 0)
             take_offset(panels, n_panels * n_blocks, type->offset);

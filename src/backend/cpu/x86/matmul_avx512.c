@@ -108,12 +108,14 @@ CR_INLINE void multiply_pair(__m512 (*chain)[PANELS], __mmask16 begun,
         const __m512 d = _mm512_set1_ps(x[c].d[b]);
         CR_UNROLL
         for (size_t p = 0; p < n_panels; p++) {
-            __m512i whole = dot[c][p][0];
-            if (type->groups)
-                whole =
-                    _mm512_add_epi32(_mm512_mullo_epi32(dot[c][p][0], low_words(block[p].scale)),
-                                     _mm512_mullo_epi32(dot[c][p][1], high_words(block[p].scale)));
-            __m512 sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole), _mm512_mul_ps(block[p].d, d),
+            __m512 whole = _mm512_cvtepi32_ps(dot[c][p][0]);
+            if (type->groups) {
+                const __m512 scale0 = _mm512_cvtepi32_ps(low_words(block[p].scale));
+                const __m512 scale1 = _mm512_cvtepi32_ps(high_words(block[p].scale));
+                whole = _mm512_mul_ps(whole, scale0);
+                whole = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[c][p][1]), scale1, whole);
+            }
+            __m512 sum = _mm512_fmadd_ps(whole, _mm512_mul_ps(block[p].d, d),
                                          _mm512_maskz_load_ps(begun, &chain[c][p]));
             if (type->minima && type->groups) {
                 int32_t pair;
@@ -163,9 +165,10 @@ CR_INLINE void multiply_block(workspace *work, const panel_block block[PANELS], 
     const __mmask16 begun = b < CR_CHAINS ? 0 : 0xffff;
     const column_sums *sums = work->sums;
     size_t c = 0;
-    for (; c + PAIR <= n_x; c += PAIR)
+    /* Where halves have integers of their own, one column has as many as two of others. */
+    for (; !type->groups && c + PAIR <= n_x; c += PAIR)
         multiply_pair(chain + c, begun, block, n_panels, x + c, sums + c, PAIR, b, type);
-    if (c < n_x)
+    for (; c < n_x; c++)
         multiply_pair(chain + c, begun, block, n_panels, x + c, sums + c, 1, b, type);
 }
 
@@ -210,6 +213,39 @@ CR_INLINE void multiply_rows(float *y, size_t y_stride, size_t n_rows,
     merge_columns(y, y_stride, n_rows, work, n_panels, n_x);
 }
 
+/* The same of types whose blocks are filled in pairs. */
+CR_INLINE void multiply_pairs(float *y, size_t y_stride, size_t n_rows,
+                              const panel_rows rows[PANELS], size_t n_panels, const cr_act *x,
+                              size_t n_x, workspace *work, next_rows ahead, const weights *type)
+{
+    const size_t n_blocks = x->n / 32;
+    clear_chains(work, n_blocks, n_x);
+    for (size_t b = 0; b < n_blocks; b += 8) {
+        for (size_t p = 0; p < n_panels; p++)
+            type->share(work->panels + 8 * p, &rows[p], b / 8);
+        for (size_t i = 0; i < 4; i++) {
+            const size_t at = pair_at(i, type);
+            panel_block low[PANELS] = { 0 }, high[PANELS] = { 0 };
+            CR_UNROLL
+            for (size_t p = 0; p < n_panels; p++) {
+                const panel_block *shared = work->panels + 8 * p;
+                type->pair(&low[p], &high[p], shared, &rows[p], b / 8, i);
+                low[p].d = shared[at].d;
+                low[p].m = shared[at].m;
+                low[p].scale = shared[at].scale;
+                high[p].d = shared[at + type->apart].d;
+                high[p].m = shared[at + type->apart].m;
+                high[p].scale = shared[at + type->apart].scale;
+            }
+            fetch_block(&ahead, b + 2 * i);
+            multiply_block(work, low, n_panels, x, n_x, b + at, type);
+            fetch_block(&ahead, b + 2 * i + 1);
+            multiply_block(work, high, n_panels, x, n_x, b + at + type->apart, type);
+        }
+    }
+    merge_columns(y, y_stride, n_rows, work, n_panels, n_x);
+}
+
 /* A group of many columns that pass over panels. */
 CR_INLINE void multiply_panels(float *y, size_t y_stride, size_t n_rows, size_t n_panels,
                                const cr_act *x, size_t n_x, workspace *work, next_rows ahead,
@@ -243,8 +279,12 @@ CR_INLINE void matmul_panels(float *y, size_t y_stride, const void *w, size_t ro
         multiply_rows(y + i, y_stride, n_rows - i, rows, n_panels, x, n_x, work, ahead, type);
         return;
     }
+    if (type->pair && n_x <= FEW) {
+        multiply_pairs(y + i, y_stride, n_rows - i, rows, n_panels, x, n_x, work, ahead, type);
+        return;
+    }
     for (size_t p = 0; p < n_panels; p++)
-        type->fill(work->panels + p * n_blocks, &rows[p], 0, n_blocks);
+        fill_all(work->panels + p * n_blocks, &rows[p], n_blocks, type);
     for (size_t c = 0; c < n_x; c += GROUP, ahead.block_bytes = 0)
         multiply_panels(y + c * y_stride + i, y_stride, n_rows - i, n_panels, x + c,
                         CR_MIN(n_x - c, (size_t)GROUP), work, ahead, type);

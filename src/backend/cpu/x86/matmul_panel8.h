@@ -106,7 +106,7 @@ CR_INLINE void matmul_panels(float *y, size_t y_stride, const void *w, size_t ro
     for (size_t p = 0; p < n_panels; p++) {
         const panel_rows r = panel_rows_at(w, row_bytes, i + p * PANEL, n_rows);
         panel_block *to = panel + p * n_blocks;
-        type->fill(to, &r, 0, n_blocks);
+        fill_all(to, &r, n_blocks, type);
         finish_panel(to, n_blocks, type);
     }
     for (size_t c = 0; c < n_x; c += GROUP)

@@ -95,6 +95,20 @@ CR_INLINE void fill_q5_1(panel_block *to, const panel_rows *r, size_t b, size_t 
     }
 }
 
+/* Copied before anything is stored, so that it stays in registers. */
+typedef struct eight {
+    ints v[8];
+} eight;
+
+CR_INLINE eight eight_of(const ints *v)
+{
+    eight e;
+    CR_UNROLL
+    for (int k = 0; k < 8; k++)
+        e.v[k] = v[k];
+    return e;
+}
+
 /* 32 bytes of each row: low nibbles to one block, high ones to another. */
 CR_INLINE void fill_two(panel_block *low, panel_block *high, const panel_rows *r, size_t at)
 {
@@ -108,56 +122,87 @@ CR_INLINE void fill_two(panel_block *low, panel_block *high, const panel_rows *r
     }
 }
 
+/* ---- super-blocks, by pairs of blocks whose nibbles are the halves of the same bytes ---- */
+
 /* [scales, 16 bytes][4][32 bytes] */
-static void fill_q4_k(panel_block *to, const panel_rows *r, size_t first, size_t end)
+CR_INLINE void share_q4_k(panel_block to[8], const panel_rows *r, size_t super)
 {
-    for (size_t super = first / 8; super < end / 8; super++, to += 8) {
-        fill_k_scales(to, r, 144 * super);
-        CR_UNROLL
-        for (size_t pair = 0; pair < 4; pair++)
-            fill_two(&to[2 * pair], &to[2 * pair + 1], r, 144 * super + 16 + 32 * pair);
-    }
+    fill_k_scales(to, r, 144 * super);
+}
+
+CR_INLINE void pair_q4_k(panel_block *low, panel_block *high, const panel_block shared[8],
+                         const panel_rows *r, size_t super, size_t i)
+{
+    (void)shared;
+    fill_two(low, high, r, 144 * super + 16 + 32 * i);
 }
 
 /* [scales, 16 bytes][32 bytes: bit b is block b's fifth][4][32 bytes] */
-static void fill_q5_k(panel_block *to, const panel_rows *r, size_t first, size_t end)
+CR_INLINE void share_q5_k(panel_block to[8], const panel_rows *r, size_t super)
 {
-    for (size_t super = first / 8; super < end / 8; super++, to += 8) {
-        ints top[8];
-        transpose(top, r, 176 * super + 16);
-        transpose(top + 4, r, 176 * super + 32);
-        fill_k_scales(to, r, 176 * super);
-        CR_UNROLL
-        for (int b = 0; b < 8; b += 2) {
-            fill_two(&to[b], &to[b + 1], r, 176 * super + 48 + 16 * (size_t)b);
-            add_top(&to[b], top, b - 4, 16);
-            add_top(&to[b + 1], top, b - 3, 16);
-        }
-    }
+    fill_k_scales(to, r, 176 * super);
+    transpose(to[7].w, r, 176 * super + 16);
+    transpose(to[7].w + 4, r, 176 * super + 32);
+}
+
+CR_INLINE void pair_q5_k(panel_block *low, panel_block *high, const panel_block shared[8],
+                         const panel_rows *r, size_t super, size_t i)
+{
+    const eight top = eight_of(shared[7].w);
+    fill_two(low, high, r, 176 * super + 48 + 32 * i);
+    add_top(low, top.v, 2 * (int)i - 4, 16);
+    add_top(high, top.v, 2 * (int)i - 3, 16);
 }
 
 /* [2][64 bytes low][2][32 bytes high][2][8 scales][d], 210 bytes */
-static void fill_q6_k(panel_block *to, const panel_rows *r, size_t first, size_t end)
+CR_INLINE void share_q6_k(panel_block to[8], const panel_rows *r, size_t super)
 {
-    for (size_t super = first / 8; super < end / 8; super++) {
-        const size_t at = 210 * super;
-        ints scales[4];
-        transpose(scales, r, at + 192);
-        for (size_t half = 0; half < 2; half++, to += 4) {
-            ints top[8];
-            transpose(top, r, at + 128 + 32 * half);
-            transpose(top + 4, r, at + 144 + 32 * half);
-            CR_UNROLL
-            for (int b = 0; b < 2; b++) {
-                fill_two(&to[b], &to[b + 2], r, at + 64 * half + 32 * (size_t)b);
-                add_top(&to[b], top, 2 * b - 4, 48);
-                add_top(&to[b + 2], top, 2 * b, 48);
-            }
-            CR_UNROLL
-            for (size_t b = 0; b < 4; b++)
-                set_scales(&to[b], scales[2 * half + b / 2], b % 2);
-            to[0].d = load_halves(r, at + 208);
-            to[1].d = to[2].d = to[3].d = to[0].d;
+    const size_t at = 210 * super;
+    ints scales[4];
+    transpose(scales, r, at + 192);
+    CR_UNROLL
+    for (size_t b = 0; b < 8; b++)
+        set_scales(&to[b], scales[b / 2], b % 2);
+    to[0].d = load_halves(r, at + 208);
+    CR_UNROLL
+    for (size_t b = 1; b < 8; b++)
+        to[b].d = to[0].d;
+    CR_UNROLL
+    for (size_t half = 0; half < 2; half++) {
+        transpose(to[4 * half + 3].w, r, at + 128 + 32 * half);
+        transpose(to[4 * half + 3].w + 4, r, at + 144 + 32 * half);
+    }
+}
+
+CR_INLINE void pair_q6_k(panel_block *low, panel_block *high, const panel_block shared[8],
+                         const panel_rows *r, size_t super, size_t i)
+{
+    const eight top = eight_of(shared[i / 2 * 4 + 3].w);
+    const int b = (int)(i % 2);
+    fill_two(low, high, r, 210 * super + 64 * (i / 2) + 32 * (i % 2));
+    add_top(low, top.v, 2 * b - 4, 48);
+    add_top(high, top.v, 2 * b, 48);
+}
+
+/* The block that a pair begins with. */
+CR_INLINE size_t pair_at(size_t i, const weights *type)
+{
+    return i / type->apart * 2 * type->apart + i % type->apart;
+}
+
+/* All blocks of the rows. */
+CR_INLINE void fill_all(panel_block *to, const panel_rows *r, size_t n_blocks, const weights *type)
+{
+    if (type->fill) {
+        type->fill(to, r, 0, n_blocks);
+        return;
+    }
+    for (size_t super = 0; super < n_blocks / 8; super++, to += 8) {
+        type->share(to, r, super);
+        CR_UNROLL
+        for (size_t i = 0; i < 4; i++) {
+            panel_block *low = to + pair_at(i, type);
+            type->pair(low, low + type->apart, to, r, super, i);
         }
     }
 }
@@ -173,9 +218,12 @@ static void fill_q6_k(panel_block *to, const panel_rows *r, size_t first, size_t
     TYPE(q5_1, tier, .fill = fill_q5_1, .single = true, .most = 31, .minima = true)                \
     TYPE(q8_0, tier, .fill = fill_q8_0, .single = true, .most = 255, .offset = 128)                \
     TYPE(q3_k, tier, .fill = fill_q3_k, .most = 7, .offset = 4, .groups = true)                    \
-    TYPE(q4_k, tier, .fill = fill_q4_k, .most = 15, .minima = true)                                \
-    TYPE(q5_k, tier, .fill = fill_q5_k, .most = 31, .minima = true)                                \
-    TYPE(q6_k, tier, .fill = fill_q6_k, .most = 63, .offset = 32, .groups = true)                  \
+    TYPE(q4_k, tier, .share = share_q4_k, .pair = pair_q4_k, .apart = 1, .most = 15,               \
+         .minima = true)                                                                           \
+    TYPE(q5_k, tier, .share = share_q5_k, .pair = pair_q5_k, .apart = 1, .most = 31,               \
+         .minima = true)                                                                           \
+    TYPE(q6_k, tier, .share = share_q6_k, .pair = pair_q6_k, .apart = 2, .most = 63, .offset = 32, \
+         .groups = true)                                                                           \
     TYPE(iq4_nl, tier, .fill = fill_iq4_nl, .single = true, .most = 255, .offset = 128)            \
     TYPE(iq4_xs, tier, .fill = fill_iq4_xs, .most = 255, .offset = 128)
 #define PANEL_TYPES(TYPE, tier)                                                                    \

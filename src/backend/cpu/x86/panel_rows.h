@@ -12,13 +12,22 @@ typedef struct panel_rows {
 
 /* Blocks [b, end) of the rows; of types with super-blocks, whole ones. */
 typedef void panel_fill(panel_block *to, const panel_rows *r, size_t b, size_t end);
+/* All but the bytes of a super-block, and in the bytes of blocks that are made last what others
+ * want, too. */
+typedef void panel_share(panel_block to[8], const panel_rows *r, size_t super);
+/* The bytes of pair i of a super-block. */
+typedef void panel_pair(panel_block *low, panel_block *high, const panel_block shared[8],
+                        const panel_rows *r, size_t super, size_t i);
 
 /* How a type's bytes become weights. */
 typedef struct weights {
-    panel_fill *fill;
+    panel_fill *fill; /* or NULL, and in its place: */
+    panel_share *share;
+    panel_pair *pair;
+    size_t apart; /* the blocks of a pair */
     short most;   /* the largest byte */
     short offset; /* a byte is so much more than the weight */
-    bool single;  /* blocks are filled one by one, others in super-blocks of eight */
+    bool single;  /* fill makes blocks one by one, that of others super-blocks of eight */
     bool minima;  /* m is a minimum; with groups, the unit of pairs */
     bool groups;  /* a block's halves have integer scales */
 } weights;
