@@ -16,7 +16,7 @@ _cera()
         --control-vector) COMPREPLY=($(compgen -f -- "$word")); return ;;
         -f|--prompt-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --chat-template-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
-        --tool-format) COMPREPLY=($(compgen -W "seed functionary-3.2 functionary minicpm xml lfm2 glm minimax dsml-v4 dsml apriel hy3 solar apertus gigachat hermes mistral phi4 granite nemotron cohere command-r deepseek-r1 deepseek kimi harmony llama3 none" -- "$word")); return ;;
+        --tool-format) COMPREPLY=($(compgen -W "seed functionary-3.2 functionary minicpm xml lfm2 glm minimax dsml-v4 dsml apriel hy3 solar apertus gigachat kimi-k3 gemma4 hermes mistral phi4 granite nemotron cohere command-r deepseek-r1 deepseek kimi harmony llama3 none" -- "$word")); return ;;
         --reasoning) COMPREPLY=($(compgen -W "auto show hide" -- "$word")); return ;;
         --tune) COMPREPLY=($(compgen -f -- "$word")); return ;;
         -d|--draft-model) COMPREPLY=($(compgen -f -- "$word")); return ;;

@@ -34,7 +34,7 @@ complete -c cera -n '__fish_seen_subcommand_from run tokenize template logits em
 complete -c cera -n '__fish_seen_subcommand_from run chat template' -l chat-template -x -d 'use this template: chatml, gemma, granite, llama2, llama3, mistral, phi3, zephyr, or Jinja'
 complete -c cera -n '__fish_seen_subcommand_from run chat template' -l chat-template-file -r -F -d 'use the Jinja template in a file'
 complete -c cera -n '__fish_seen_subcommand_from run chat template grammar' -l tools -x -d 'list of tools, or @FILE'
-complete -c cera -n '__fish_seen_subcommand_from run chat grammar' -l tool-format -x -a 'seed functionary-3.2 functionary minicpm xml lfm2 glm minimax dsml-v4 dsml apriel hy3 solar apertus gigachat hermes mistral phi4 granite nemotron cohere command-r deepseek-r1 deepseek kimi harmony llama3 none' -d 'how the model marks tool calls (default: as its template shows)'
+complete -c cera -n '__fish_seen_subcommand_from run chat grammar' -l tool-format -x -a 'seed functionary-3.2 functionary minicpm xml lfm2 glm minimax dsml-v4 dsml apriel hy3 solar apertus gigachat kimi-k3 gemma4 hermes mistral phi4 granite nemotron cohere command-r deepseek-r1 deepseek kimi harmony llama3 none' -d 'how the model marks tool calls (default: as its template shows)'
 complete -c cera -n '__fish_seen_subcommand_from run chat grammar' -l tool-choice -x -d 'auto, none, required, or the name of the tool that must be called (default auto)'
 complete -c cera -n '__fish_seen_subcommand_from run chat' -l constrain-tools -d 'tool calls can only be what the tools\' schemas allow'
 complete -c cera -n '__fish_seen_subcommand_from run chat template' -l template-vars -x -d 'object with more variables for the template, or @FILE'

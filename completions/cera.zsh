@@ -48,7 +48,7 @@ _cera() {
                 '--chat-template[use this template\: chatml, gemma, granite, llama2, llama3, mistral, phi3, zephyr, or Jinja]:NAME:' \
                 '--chat-template-file[use the Jinja template in a file]:FILE:_files' \
                 '--tools[list of tools, or @FILE]:JSON:' \
-                '--tool-format[how the model marks tool calls (default\: as its template shows)]:seed|functionary-3.2|functionary|minicpm|xml|lfm2|glm|minimax|dsml-v4|dsml|apriel|hy3|solar|apertus|gigachat|hermes|mistral|phi4|granite|nemotron|cohere|command-r|deepseek-r1|deepseek|kimi|harmony|llama3|none:(seed functionary-3.2 functionary minicpm xml lfm2 glm minimax dsml-v4 dsml apriel hy3 solar apertus gigachat hermes mistral phi4 granite nemotron cohere command-r deepseek-r1 deepseek kimi harmony llama3 none)' \
+                '--tool-format[how the model marks tool calls (default\: as its template shows)]:seed|functionary-3.2|functionary|minicpm|xml|lfm2|glm|minimax|dsml-v4|dsml|apriel|hy3|solar|apertus|gigachat|kimi-k3|gemma4|hermes|mistral|phi4|granite|nemotron|cohere|command-r|deepseek-r1|deepseek|kimi|harmony|llama3|none:(seed functionary-3.2 functionary minicpm xml lfm2 glm minimax dsml-v4 dsml apriel hy3 solar apertus gigachat kimi-k3 gemma4 hermes mistral phi4 granite nemotron cohere command-r deepseek-r1 deepseek kimi harmony llama3 none)' \
                 '--tool-choice[auto, none, required, or the name of the tool that must be called (default auto)]:CHOICE:' \
                 '--constrain-tools[tool calls can only be what the tools'\'' schemas allow]' \
                 '--template-vars[object with more variables for the template, or @FILE]:JSON:' \
@@ -141,7 +141,7 @@ _cera() {
                 '--chat-template[use this template\: chatml, gemma, granite, llama2, llama3, mistral, phi3, zephyr, or Jinja]:NAME:' \
                 '--chat-template-file[use the Jinja template in a file]:FILE:_files' \
                 '--tools[list of tools, or @FILE]:JSON:' \
-                '--tool-format[how the model marks tool calls (default\: as its template shows)]:seed|functionary-3.2|functionary|minicpm|xml|lfm2|glm|minimax|dsml-v4|dsml|apriel|hy3|solar|apertus|gigachat|hermes|mistral|phi4|granite|nemotron|cohere|command-r|deepseek-r1|deepseek|kimi|harmony|llama3|none:(seed functionary-3.2 functionary minicpm xml lfm2 glm minimax dsml-v4 dsml apriel hy3 solar apertus gigachat hermes mistral phi4 granite nemotron cohere command-r deepseek-r1 deepseek kimi harmony llama3 none)' \
+                '--tool-format[how the model marks tool calls (default\: as its template shows)]:seed|functionary-3.2|functionary|minicpm|xml|lfm2|glm|minimax|dsml-v4|dsml|apriel|hy3|solar|apertus|gigachat|kimi-k3|gemma4|hermes|mistral|phi4|granite|nemotron|cohere|command-r|deepseek-r1|deepseek|kimi|harmony|llama3|none:(seed functionary-3.2 functionary minicpm xml lfm2 glm minimax dsml-v4 dsml apriel hy3 solar apertus gigachat kimi-k3 gemma4 hermes mistral phi4 granite nemotron cohere command-r deepseek-r1 deepseek kimi harmony llama3 none)' \
                 '--tool-choice[auto, none, required, or the name of the tool that must be called (default auto)]:CHOICE:' \
                 '--constrain-tools[tool calls can only be what the tools'\'' schemas allow]' \
                 '--template-vars[object with more variables for the template, or @FILE]:JSON:' \
@@ -412,7 +412,7 @@ _cera() {
                 '-m[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--model[model file (GGUF), a folder with one, or builtin\:tiny]:PATH:_files' \
                 '--tools[list of tools, or @FILE]:JSON:' \
-                '--tool-format[how the model marks tool calls (default\: as its template shows)]:seed|functionary-3.2|functionary|minicpm|xml|lfm2|glm|minimax|dsml-v4|dsml|apriel|hy3|solar|apertus|gigachat|hermes|mistral|phi4|granite|nemotron|cohere|command-r|deepseek-r1|deepseek|kimi|harmony|llama3|none:(seed functionary-3.2 functionary minicpm xml lfm2 glm minimax dsml-v4 dsml apriel hy3 solar apertus gigachat hermes mistral phi4 granite nemotron cohere command-r deepseek-r1 deepseek kimi harmony llama3 none)' \
+                '--tool-format[how the model marks tool calls (default\: as its template shows)]:seed|functionary-3.2|functionary|minicpm|xml|lfm2|glm|minimax|dsml-v4|dsml|apriel|hy3|solar|apertus|gigachat|kimi-k3|gemma4|hermes|mistral|phi4|granite|nemotron|cohere|command-r|deepseek-r1|deepseek|kimi|harmony|llama3|none:(seed functionary-3.2 functionary minicpm xml lfm2 glm minimax dsml-v4 dsml apriel hy3 solar apertus gigachat kimi-k3 gemma4 hermes mistral phi4 granite nemotron cohere command-r deepseek-r1 deepseek kimi harmony llama3 none)' \
                 '--tool-choice[auto, none, required, or the name of the tool that must be called (default auto)]:CHOICE:' \
                 '--seed[start of the random numbers\: the same seed gives the same text (default\: random)]:N:' \
                 '-n[sample\: how many texts (default 1)]:N:' \

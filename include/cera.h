@@ -507,6 +507,8 @@ typedef struct cera_chat_parser_options {
      *   seed, glm, hy3, minimax, minicpm, dsml, dsml-v4          tags around names and arguments
      *   deepseek, deepseek-r1, kimi, solar, harmony, functionary tags around names, then JSON
      *   functionary-3.2                             a name, a line feed and JSON behind >>>
+     *   gemma4   <|tool_call>call:f{a:<|"|>x<|"|>}<tool_call|>
+     *   kimi-k3  <|open|>tools<|sep|> and tags of this kind around names and arguments
      *   none     no calls
      * Between the markers any of these ways to write a call is read. NULL: as the template shows,
      * or else as models of the architecture do. */
@@ -585,9 +587,9 @@ CERA_API void cera_tool_grammar_options_init(cera_tool_grammar_options *options)
  * cera_chat_parser_is_reasoning says that there is none any more.
  *
  * CERA_E_ARG for what is no list of tools, two tools of one name, or a name in `only` that there is
- * not; CERA_E_UNSUPPORTED for a format whose calls cannot be constrained ("none"), a name that it
- * cannot write and a schema that cannot be enforced, with the tool's name, the keyword and the JSON
- * pointer to it in the tool's schema. */
+ * not; CERA_E_UNSUPPORTED for a format whose calls cannot be constrained (none, gemma4, kimi-k3), a
+ * name that it cannot write and a schema that cannot be enforced, with the tool's name, the keyword
+ * and the JSON pointer to it in the tool's schema. */
 CERA_API cera_status cera_grammar_from_tools(const char *tools, size_t n, const cera_vocab *vocab,
                                              const cera_tool_grammar_options *options,
                                              cera_grammar **out, cera_error *err);

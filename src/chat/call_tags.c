@@ -1,10 +1,40 @@
 /* Calls in tags: <function=f> with a tag for each argument, and tags around a name. */
 #include "chat/calls_internal.h"
 
-static cr_calls_result set_name(cr_buf *buf, cr_str name)
+/* Puts & and " in place of &amp; and &quot;. */
+static void resolve_entities(cr_buf *text)
+{
+    static const struct {
+        const char *entity;
+        char is;
+    } entities[] = { { "&amp;", '&' }, { "&quot;", '"' } };
+    size_t n = 0;
+    for (size_t at = 0; at < text->size;) {
+        size_t length = 1;
+        char c = text->data[at];
+        for (size_t i = 0; i < CR_COUNT(entities) && c == '&' && length == 1; i++) {
+            const size_t n_entity = strlen(entities[i].entity);
+            if (text->size - at < n_entity ||
+                memcmp(text->data + at, entities[i].entity, n_entity) != 0)
+                continue;
+            length = n_entity;
+            c = entities[i].is;
+        }
+        text->data[n++] = c;
+        at += length;
+    }
+    text->size = n;
+}
+
+/* What a tag says, or what is between two. */
+static cr_calls_result set_name(const cr_calls *calls, cr_buf *buf, cr_str name)
 {
     buf->size = 0;
-    return cr_buf_append(buf, name.data, name.size) ? CR_CALLS_MORE : CR_CALLS_NOMEM;
+    if (!cr_buf_append(buf, name.data, name.size))
+        return CR_CALLS_NOMEM;
+    if ((calls->tag->how & CR_TAG_ENTITIES) != 0)
+        resolve_entities(buf);
+    return CR_CALLS_MORE;
 }
 
 /* functions.f:0, as some models number their calls, is a call of f. */
@@ -61,7 +91,7 @@ static cr_calls_result read_tag(cr_calls *calls, cr_str name)
     case CR_TAG_CALL:
         if (!is_new)
             break;
-        TRY(set_name(&calls->name, name));
+        TRY(set_name(calls, &calls->name, name));
         TRY(begin_call(calls));
         return go(calls, IN_TAGS);
     case CR_TAG_BEGIN:
@@ -91,8 +121,12 @@ static cr_calls_result read_tag(cr_calls *calls, cr_str name)
         if (!in_call || (name.size == 0 && !calls->has_key))
             break;
         if (name.size > 0)
-            TRY(set_name(&calls->key, name));
+            TRY(set_name(calls, &calls->key, name));
         return start_tagged(calls);
+    case CR_TAG_LAYOUT:
+        if (!calls->is_begun)
+            break;
+        return go(calls, IN_TAGS);
     case CR_TAG_END:
         if (calls->is_begun || (can_begin && calls->has_bare_names))
             return end_tagged(calls);
@@ -111,7 +145,10 @@ cr_calls_result cr_call_feed_tag(cr_calls *calls, char c)
     if (c != '>')
         return CR_CALLS_MORE;
     cr_str name;
-    calls->tag = cr_tag_find((cr_str){ calls->text.data, calls->text.size }, &name);
+    const cr_str text = { calls->text.data, calls->text.size };
+    if (cr_tag_is_open(text))
+        return CR_CALLS_MORE;
+    calls->tag = cr_tag_find(text, &name);
     return calls->tag != NULL ? read_tag(calls, name)
                               : bad(calls, "expected the beginning of a call, found another tag");
 }
@@ -133,7 +170,7 @@ cr_calls_result cr_call_feed_tagged_key(cr_calls *calls, char c)
         return CR_CALLS_NOMEM;
     if (!has_end(calls, &n_end))
         return CR_CALLS_MORE;
-    TRY(set_name(&calls->key, (cr_str){ calls->text.data, calls->text.size - n_end }));
+    TRY(set_name(calls, &calls->key, (cr_str){ calls->text.data, calls->text.size - n_end }));
     calls->has_key = true;
     return go(calls, IN_TAGS);
 }
@@ -145,7 +182,7 @@ static size_t count_open(const cr_calls *calls)
     const size_t n_end = strlen(end), size = calls->text.size;
     for (size_t n = CR_MIN(size, n_end); n > 0; n--) {
         const char *tail = calls->text.data + size - n;
-        const size_t n_line = calls->tag->has_lines && *tail == '\n';
+        const size_t n_line = (calls->tag->how & CR_TAG_LINES) != 0 && *tail == '\n';
         if (memcmp(tail + n_line, end, n - n_line) == 0)
             return n;
     }
@@ -178,7 +215,7 @@ static cr_calls_result give_value(cr_calls *calls, cr_str text)
 
 cr_calls_result cr_call_feed_tagged_value(cr_calls *calls, char c)
 {
-    const bool has_lines = calls->tag->has_lines;
+    const bool has_lines = (calls->tag->how & CR_TAG_LINES) != 0;
     const bool is_first = calls->is_first;
     calls->is_first = false;
     if (is_first && has_lines && c == '\n')

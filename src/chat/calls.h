@@ -7,6 +7,7 @@
  *     <function=f> <parameter=a> x </parameter> </function> tags, of several spellings
  *     f <arg_key>a</arg_key> <arg_value>x</arg_value>       tags behind a name
  *     f[ARGS]{"a": "x"}                                     Mistral's newer form
+ *     f{a:<|"|>x<|"|>}                                      Gemma's, where the format says so
  *     <|tool_call_begin|>f<|tool_call_argument_begin|>{...} tags around a name
  *
  * Arguments are given on as JSON text while they come. */
@@ -38,6 +39,7 @@ typedef struct cr_calls {
     const cr_tools *tools; /* for the types of tagged arguments */
     bool has_bare_names;   /* tags follow the name of a call, an object, or nothing */
     bool has_name_keys;    /* {"f": {"a": "x"}} */
+    bool has_marked_texts; /* {a:<|"|>x<|"|>} */
     const cr_calls_sink *sink;
     const char *bad;
     int state;

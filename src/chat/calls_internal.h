@@ -128,7 +128,10 @@ static inline void start_value(cr_calls *calls, bool is_streaming)
 {
     calls->is_streaming = is_streaming;
     calls->text.size = 0;
-    cr_literal_init(&calls->value, &calls->text);
+    if (calls->has_marked_texts)
+        cr_literal_init_marked(&calls->value, &calls->text);
+    else
+        cr_literal_init(&calls->value, &calls->text);
 }
 
 /* A byte of a value: *ended tells whether the value has ended, *before whether it had so before

@@ -89,6 +89,15 @@
       .layout = { "<|message_sep|>" },                                                             \
       .form = { .section = "%o%c", .call = CALL_JSON("name", "arguments"), .is_single = true },    \
       .signs = { "<|function_call|>", "'role': 'function call'" })                                 \
+    X("kimi-k3", .openers = { K3_OPEN("tools"), K3_CALL_MARK },                                    \
+      .closers = { K3_CLOSE("tools"), K3_CLOSE("message"), "<|end_of_msg|>" },                     \
+      .keeps_opener = true,                                                                        \
+      .layout = { K3_OPEN("response"), K3_CLOSE("response"), K3_CLOSE("message"),                  \
+                  "<|end_of_msg|>" },                                                              \
+      .signs = { "open_tag('tools')" })                                                            \
+    X("gemma4", .openers = { "<|tool_call>call:" },                                                \
+      .closers = { "<tool_call|>", "<|tool_response>" }, .has_marked_texts = true,                 \
+      .signs = { "<|tool_call>call:" })                                                            \
     X("hermes", .openers = { TOOL_CALL(">") }, .closers = { TOOL_CALL_END(">") },                  \
       .form = { .section = "%o\n%c\n%e", .call = CALL_JSON("name", "arguments") },                 \
       .signs = { TOOL_CALL(">") }, .arch = "qwen")                                                 \
@@ -169,6 +178,7 @@ const cr_reasoning_marks cr_reasoning_table[] = {
     { "<|START_THINKING|>", "<|END_THINKING|>" },
     { "<|inner_prefix|>", "<|inner_suffix|>" },
     { "<|channel>thought", "<channel|>" },
+    { K3_OPEN("think"), K3_CLOSE("think") },
     { "Here is my thought process:", "Here is my response:" },
     { CHANNEL "analysis" MESSAGE, "<|end|>" },
     { START CHANNEL "analysis" MESSAGE, "<|end|>" },

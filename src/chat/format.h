@@ -34,6 +34,7 @@ typedef struct cr_chat_format {
     bool keeps_opener;   /* the second opener belongs to the first call */
     bool has_bare_names; /* behind a mark comes a name, and then tags, an object or nothing */
     bool has_name_keys;  /* of a call that is an object: its one key is the name */
+    bool has_marked_texts; /* arguments are as {a:<|"|>x<|"|>} */
     bool has_plain_layout; /* its layout is plain text, which counts behind reasoning only */
     bool thinks_again;     /* reasoning may come at any place, not in front of the reply alone */
     cr_call_form form;

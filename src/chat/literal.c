@@ -6,21 +6,30 @@
 #include <stdio.h>
 
 typedef enum state {
-    IN_VALUE,   /* a value comes */
-    IN_ITEM,    /* a value comes, or ] */
-    IN_KEY,     /* a key comes, or } */
-    IN_COLON,   /* : comes */
-    IN_NEXT,    /* a comma comes, or what closes */
-    IN_STRING,  /* between quotes */
-    IN_ESCAPE,  /* behind a backslash */
-    IN_HEX,     /* in the digits of \uXXXX */
-    IN_WORD,    /* in a number, or in true, None and the like */
-    IN_NOTHING, /* the value has ended */
+    IN_VALUE,    /* a value comes */
+    IN_ITEM,     /* a value comes, or ] */
+    IN_KEY,      /* a key comes, or } */
+    IN_COLON,    /* : comes */
+    IN_NEXT,     /* a comma comes, or what closes */
+    IN_STRING,   /* between quotes */
+    IN_ESCAPE,   /* behind a backslash */
+    IN_HEX,      /* in the digits of \uXXXX */
+    IN_BARE_KEY, /* in a key without quotes */
+    IN_MARK,     /* in what begins a string between marks */
+    IN_MARKED,   /* between marks */
+    IN_WORD,     /* in a number, or in true, None and the like */
+    IN_NOTHING,  /* the value has ended */
 } state;
 
 void cr_literal_init(cr_literal *v, cr_buf *out)
 {
     *v = (cr_literal){ .out = out, .state = IN_VALUE };
+}
+
+void cr_literal_init_marked(cr_literal *v, cr_buf *out)
+{
+    cr_literal_init(v, out);
+    v->is_marked = true;
 }
 
 static cr_literal_result bad(cr_literal *v, const char *why)
@@ -83,6 +92,16 @@ static cr_literal_result end_value(cr_literal *v)
     return v->depth > 0 ? CR_LITERAL_MORE : CR_LITERAL_END;
 }
 
+static cr_literal_result end_string(cr_literal *v)
+{
+    if (!cr_buf_append(v->out, "\"", 1))
+        return CR_LITERAL_NOMEM;
+    if (!v->is_key)
+        return end_value(v);
+    v->state = IN_COLON;
+    return CR_LITERAL_MORE;
+}
+
 static cr_literal_result feed_string(cr_literal *v, char c)
 {
     if (c == '\\') {
@@ -93,12 +112,47 @@ static cr_literal_result feed_string(cr_literal *v, char c)
         return CR_LITERAL_NOMEM;
     if (c != v->quote)
         return written(put_byte(v->out, c));
-    if (!cr_buf_append(v->out, "\"", 1))
-        return CR_LITERAL_NOMEM;
-    if (!v->is_key)
-        return end_value(v);
-    v->state = IN_COLON;
+    return end_string(v);
+}
+
+static const char string_mark[] = "<|\"|>";
+
+/* The mark in front of a string. */
+static cr_literal_result feed_mark(cr_literal *v, char c)
+{
+    if (c != string_mark[v->n_mark])
+        return bad(v, "expected <|\"|> in front of a text");
+    if (string_mark[++v->n_mark] == '\0') {
+        v->n_mark = 0;
+        v->state = IN_MARKED;
+    }
     return CR_LITERAL_MORE;
+}
+
+/* Text up to the next mark; nothing is escaped in it. */
+static cr_literal_result feed_marked(cr_literal *v, char c)
+{
+    if (c == string_mark[v->n_mark]) {
+        if (string_mark[++v->n_mark] != '\0')
+            return CR_LITERAL_MORE;
+        v->n_mark = 0;
+        return end_string(v);
+    }
+    for (size_t i = 0; i < v->n_mark; i++) /* it was none, and no other begins within it */
+        if (!put_byte(v->out, string_mark[i]))
+            return CR_LITERAL_NOMEM;
+    v->n_mark = c == string_mark[0];
+    return written(v->n_mark > 0 || put_byte(v->out, c));
+}
+
+static cr_literal_result feed_bare_key(cr_literal *v, char c)
+{
+    if (c == '\n' || c == '{' || c == '}' || c == ',')
+        return bad(v, "expected : behind a key");
+    if (c != ':')
+        return written(put_byte(v->out, c));
+    v->state = IN_VALUE;
+    return written(cr_buf_append(v->out, "\": ", 3));
 }
 
 static cr_literal_result feed_escape(cr_literal *v, char c)
@@ -307,6 +361,27 @@ static cr_literal_result start_string(cr_literal *v, char quote, bool is_key)
     return written(put_comma(v) && cr_buf_append(v->out, "\"", 1));
 }
 
+static cr_literal_result start_mark(cr_literal *v, bool is_key)
+{
+    const cr_literal_result r = start_string(v, '\0', is_key);
+    v->state = IN_MARK;
+    v->n_mark = 1;
+    return r;
+}
+
+static cr_literal_result start_key(cr_literal *v, char c)
+{
+    if (c == '"' || c == '\'')
+        return start_string(v, c, true);
+    if (!v->is_marked)
+        return bad(v, "expected a key in quotes");
+    if (c == string_mark[0])
+        return start_mark(v, true);
+    const cr_literal_result r = start_string(v, '\0', true);
+    v->state = IN_BARE_KEY;
+    return r == CR_LITERAL_MORE ? feed_bare_key(v, c) : r;
+}
+
 static cr_literal_result start_value(cr_literal *v, char c)
 {
     if (c == '"' || c == '\'')
@@ -319,6 +394,8 @@ static cr_literal_result start_value(cr_literal *v, char c)
         v->state = c == '[' ? IN_ITEM : IN_KEY;
         return written(ok);
     }
+    if (c == string_mark[0] && v->is_marked)
+        return start_mark(v, false);
     if (!is_word(c))
         return bad(v, "expected a value");
     v->word[0] = c;
@@ -356,6 +433,12 @@ cr_literal_result cr_literal_feed(cr_literal *v, char c)
         return feed_escape(v, c);
     case IN_HEX:
         return feed_hex(v, c);
+    case IN_BARE_KEY:
+        return feed_bare_key(v, c);
+    case IN_MARK:
+        return feed_mark(v, c);
+    case IN_MARKED:
+        return feed_marked(v, c);
     case IN_WORD:
         return feed_word(v, c);
     case IN_NOTHING:
@@ -373,8 +456,7 @@ cr_literal_result cr_literal_feed(cr_literal *v, char c)
     case IN_KEY:
         if (c == '}')
             return close_bracket(v, c);
-        return c == '"' || c == '\'' ? start_string(v, c, true)
-                                     : bad(v, "expected a key in quotes");
+        return start_key(v, c);
     case IN_COLON:
         if (c != ':')
             return bad(v, "expected :");

@@ -27,7 +27,10 @@ typedef struct cr_literal {
     int depth;
     char open[CR_LITERAL_DEPTH]; /* [depth] the brackets around the place */
     bool is_key, has_comma;      /* the string is a key; a comma was read and not written yet */
+    /* Keys of objects are written without quotes, and strings between <|"|>. */
+    bool is_marked;
     char quote;
+    size_t n_mark;       /* bytes of such a mark so far */
     uint32_t code, high; /* of a \u escape, and the first half of a surrogate pair before it */
     int n_digits;
     size_t n_word;
@@ -35,6 +38,8 @@ typedef struct cr_literal {
 } cr_literal;
 
 void cr_literal_init(cr_literal *v, cr_buf *out);
+/* The same with is_marked. */
+void cr_literal_init_marked(cr_literal *v, cr_buf *out);
 cr_literal_result cr_literal_feed(cr_literal *v, char c);
 /* The text as one value and nothing else. */
 cr_literal_result cr_literal_read(cr_literal *v, cr_str text, cr_buf *out);

@@ -47,6 +47,11 @@
 
 #define SOLAR(what) "<|tool_call:" what "|>"
 
+/* Kimi-K3's tags, which have > inside. */
+#define K3_OPEN(what) "<|open|>" what "<|sep|>"
+#define K3_CLOSE(what) "<|close|>" what "<|sep|>"
+#define K3_CALL_MARK "<|open|>call tool=\""
+
 #define CHANNEL "<|channel|>"
 #define CONSTRAIN "<|constrain|>"
 #define MESSAGE "<|message|>"

@@ -437,6 +437,7 @@ void cr_reply_init(cr_reply *r, cr_str prompt)
     cr_calls_init(&r->calls, &r->tools, &r->calls_sink, r->host);
     r->calls.has_bare_names = r->format->has_bare_names;
     r->calls.has_name_keys = r->format->has_name_keys;
+    r->calls.has_marked_texts = r->format->has_marked_texts;
     cr_buf_init(&r->space, r->host, CR_MEM_OBJECT);
     cr_buf_init(&r->raw, r->host, CR_MEM_OBJECT);
     cr_buf_init(&r->out, r->host, CR_MEM_OBJECT);

@@ -153,7 +153,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         "kimi",     "harmony",  "minimax",   "dsml",        "cohere",
         "nemotron", "phi4",     "seed",      "functionary", "functionary-3.2",
         "minicpm",  "dsml-v4",  "apriel",    "hy3",         "solar",
-        "apertus",  "gigachat", "command-r",
+        "apertus",  "gigachat", "command-r", "gemma4",      "kimi-k3",
     };
     enum { N_FORMATS = sizeof formats / sizeof formats[0] };
     if (cera_chat_format_name(N_FORMATS - 1) == NULL || cera_chat_format_name(N_FORMATS) != NULL)

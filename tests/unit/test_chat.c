@@ -526,6 +526,62 @@ static void test_functionary(void **state)
                "!-1X[>>>python\n]C[>>>python\nprint(1)]");
 }
 
+static void test_gemma(void **state)
+{
+    (void)state;
+#define T "<|\"|>"
+    check("gemma4", "<|tool_call>call:f{}<tool_call|>", "0:fA[{}];");
+    check("gemma4",
+          "Ok <|tool_call>call:f{a:" T "say \"<|hi\\n" T ",b:{c d:[1,-2.5," T T "," T "<<|\"" T
+          "],e:true},f:None}<tool_call|><|tool_call>call:a.g-h{n:12}<tool_call|><|tool_response>",
+          "C[Ok]0:fA[{\"a\": \"say \\\"<|hi\\\\n\", \"b\": {\"c d\": [1, -2.5, \"\", \"<<|\\\"\"], "
+          "\"e\": true}, \"f\": null}];1:a.g-hA[{\"n\": 12}];");
+    /* Keys and texts of JSON are as good. */
+    check("gemma4", "<|tool_call>call:f{\"a\": \"x\", " T "b" T ":[]}",
+          "0:fA[{\"a\": \"x\", \"b\": []}];");
+    check("gemma4", "<|channel>thought\nhm\n<channel|>Hi", "R[hm]C[Hi]");
+    check("gemma4", "<|tool_call>call:f{a:<|x",
+          "0:fA[{\"a\": \"]!0X[<|tool_call>call:f{a:<|]C[<|tool_call>call:f{a:<|x]");
+    check("gemma4", "<|tool_call>call:f{a,",
+          "0:fA[{\"a]!0X[<|tool_call>call:f{a]C[<|tool_call>call:f{a,]");
+    check("gemma4", "<|tool_call> call:f{}", "C[<|tool_call> call:f{}]");
+    /* The others know neither. */
+    check("hermes", "<tool_call>{\"name\": \"f\", \"arguments\": {a: 1}}",
+          "0:fA[{]!0X[<tool_call>{\"name\": \"f\", \"arguments\": {]C[<tool_call>{\"name\": \"f\", "
+          "\"arguments\": {a: 1}}]");
+#undef T
+}
+
+static void test_kimi_k3(void **state)
+{
+    (void)state;
+#define OPEN(what) "<|open|>" what "<|sep|>"
+#define CLOSE(what) "<|close|>" what "<|sep|>"
+#define CALL(name, index) OPEN("call tool=\"" name "\" index=\"" index "\"")
+    check(
+        "kimi-k3",
+        OPEN("think") "hm" CLOSE("think") OPEN("response") "Ok > so" CLOSE("response") OPEN("tools")
+            CALL("f", "1")
+                OPEN("argument key=\"a\" type=\"string\"") "1 <|close|> \n" CLOSE("argument")
+                    OPEN("argument key=\"b &quot;&amp;lt;>\" type=\"array\"") "[1, null]" CLOSE(
+                        "argument") CLOSE("call") CALL("g", "2") CLOSE("call") CLOSE("tools")
+                        CLOSE("message") "<|end_of_msg|>",
+        "R[hm]C[Ok > so]0:fA[{\"a\": \"1 <|close|> \\n\", \"b \\\"&lt;>\": [1, null]}];1:gA[{}];");
+    /* The prompt has opened the thoughts; arguments as one object. */
+    check_with("kimi-k3", NULL, OPEN("message role=\"assistant\"") OPEN("think"),
+               "hm" CLOSE("think") OPEN("response") CLOSE("response") OPEN("tools") CALL("f", "1")
+                   OPEN("json type=\"object\"") "{\"a\": 1}" CLOSE("json") CLOSE("call")
+                       CLOSE("tools"),
+               "R[hm]0:fA[{\"a\": 1}];");
+    check_with("kimi-k3", NULL, OPEN("response"), "Hi" CLOSE("response") CLOSE("message"), "C[Hi]");
+    check("kimi-k3", OPEN("tools") CALL("f", "1") OPEN("argument key=\"a\"") "1",
+          "0:f!0X[" OPEN("tools") CALL("f", "1") "<|open|>argument key=\"a\"<|sep|]C[" OPEN("tools")
+              CALL("f", "1") OPEN("argument key=\"a\"") "1]");
+#undef OPEN
+#undef CLOSE
+#undef CALL
+}
+
 static void test_newer_marks(void **state)
 {
     (void)state;
@@ -980,6 +1036,8 @@ static void test_detection(void **state)
         { "<|tool_call:begin|>", "solar" },
         { "{{ '<' + dsml_token + 'tool_calls>' }}{# " BAR "DSML" BAR " #}", "dsml-v4" },
         { ">>>all", "functionary-3.2" },
+        { "{{ '<|tool_call>call:' + name }}", "gemma4" },
+        { "{# open_tag('tools') #}", "kimi-k3" },
         { "<function=example_function_name>{\"a\": 1}</function><|python_tag|>", "functionary" },
         { "<|python_tag|>", "llama3" },
         { "Environment: ipython", "llama3" },
@@ -1062,6 +1120,8 @@ int main(void)
         cmocka_unit_test(test_kimi),
         cmocka_unit_test(test_harmony),
         cmocka_unit_test(test_functionary),
+        cmocka_unit_test(test_gemma),
+        cmocka_unit_test(test_kimi_k3),
         cmocka_unit_test(test_newer_marks),
         cmocka_unit_test(test_invoke),
         cmocka_unit_test(test_other_marks),

@@ -87,7 +87,11 @@ static bool accepts(cera_grammar *grammar, const char *text)
 
 static bool is_constrained(const char *format)
 {
-    return strcmp(format, "none") != 0;
+    static const char *const others[] = { "none", "gemma4", "kimi-k3" };
+    for (size_t i = 0; i < CR_COUNT(others); i++)
+        if (strcmp(format, others[i]) == 0)
+            return false;
+    return true;
 }
 
 /* ---- reading back ------------------------------------------------------------------------- */
@@ -517,6 +521,8 @@ static void refuses_wrong_arguments(void **state)
     options.only = NULL;
     options.format = "none";
     refuses(TOOLS, &options, CERA_E_UNSUPPORTED, "format none: its calls cannot be constrained");
+    options.format = "gemma4";
+    refuses(TOOLS, &options, CERA_E_UNSUPPORTED, "format gemma4: its calls cannot be constrained");
     options.format = NULL; /* nothing tells it */
     refuses(TOOLS, &options, CERA_E_UNSUPPORTED, "format none: its calls cannot be constrained");
 
