@@ -95,8 +95,8 @@
       .layout = { K3_OPEN("response"), K3_CLOSE("response"), K3_CLOSE("message"),                  \
                   "<|end_of_msg|>" },                                                              \
       .signs = { "open_tag('tools')" })                                                            \
-    X("gemma4", .openers = { "<|tool_call>call:" },                                                \
-      .closers = { "<tool_call|>", "<|tool_response>" }, .has_marked_texts = true,                 \
+    X("gemma4", .openers = { "<|tool_call>call:" }, .closers = { "<tool_call|>" },                 \
+      .has_marked_texts = true, .layout = { "<|tool_response>" },                                  \
       .signs = { "<|tool_call>call:" })                                                            \
     X("hermes", .openers = { TOOL_CALL(">") }, .closers = { TOOL_CALL_END(">") },                  \
       .form = { .section = "%o\n%c\n%e", .call = CALL_JSON("name", "arguments") },                 \

@@ -536,6 +536,7 @@ static void test_gemma(void **state)
           "],e:true},f:None}<tool_call|><|tool_call>call:a.g-h{n:12}<tool_call|><|tool_response>",
           "C[Ok]0:fA[{\"a\": \"say \\\"<|hi\\\\n\", \"b\": {\"c d\": [1, -2.5, \"\", \"<<|\\\"\"], "
           "\"e\": true}, \"f\": null}];1:a.g-hA[{\"n\": 12}];");
+    check("gemma4", "<|tool_call>call:f{}<tool_call|>Sure<|tool_response>", "0:fA[{}];C[Sure]");
     /* Keys and texts of JSON are as good. */
     check("gemma4", "<|tool_call>call:f{\"a\": \"x\", " T "b" T ":[]}",
           "0:fA[{\"a\": \"x\", \"b\": []}];");
