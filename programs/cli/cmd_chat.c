@@ -563,7 +563,8 @@ int command_CHAT(const cli_args *args)
     interrupt_dialogue(false);
     if (code == LEAVE)
         code = EXIT_OK;
-    if (code == EXIT_OK || code == EXIT_INTERRUPTED)
+    /* What failed or was stopped costs no answer that was there before. */
+    if (code == EXIT_OK || code == EXIT_INTERRUPTED || json_array_size(d.turns) > 0)
         code = print_document(&d) != EXIT_OK ? EXIT_RUNTIME : code;
     line_reader_close(d.reader);
     json_decref(d.turns);

@@ -312,6 +312,14 @@ class PipeTest(unittest.TestCase):
         self.assertEqual(set(turn["timings"]),
                          {"prompt_ms", "predicted_ms", "predicted_per_second"})
         self.assertEqual(chat("--format", "json").json["turns"], [])
+        # What fails later costs no answer.
+        failed = chat("-n", "5", "--format", "json", stdin=b"Hello\nMore\n/nosuch\nnever\n")
+        self.assertEqual(failed.code, 2, failed)
+        self.assertEqual([t["message"] for t in failed.json["turns"]],
+                         [t["message"] for t in root["turns"]])
+        self.assertIn("/nosuch", failed.err)
+        failed = chat("-n", "5", "--format", "json", stdin=b"/nosuch\n")
+        self.assertEqual((failed.code, failed.out), (2, ""), failed)
 
     def test_quiet_and_stdout(self):
         result = chat("-q", "-n", "5", stdin=b"Hello\n")
