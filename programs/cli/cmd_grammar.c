@@ -1,4 +1,5 @@
 /* grammar: look at a grammar without generating text under it. */
+#define _DEFAULT_SOURCE
 #include "cera.h"
 #include "cli/cli.h"
 #include "cli/constraint.h"
@@ -9,40 +10,76 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- check ------------------------------------------------------------------------------- */
 
+/* What is the matter with a text; NULL: it is of the grammar. */
+static const char *find_fault(cera_grammar_state *state, const char *text, size_t n,
+                              cera_error *err)
+{
+    cera_status status = cera_grammar_state_reset(state, err);
+    if (status == CERA_OK)
+        status = cera_grammar_state_read_text(state, text, n, err);
+    if (status != CERA_OK)
+        return err->message;
+    return cera_grammar_state_is_complete(state) ? NULL : "unfinished";
+}
+
+/* name: what the text is called; NULL: it stands for itself. */
+static int check_text(const cli_args *args, cera_grammar_state *state, const char *name,
+                      const char *text, size_t n)
+{
+    cera_error err;
+    const char *fault = find_fault(state, text, n, &err);
+    /* The line feed at the end of a file is part of the text only where the grammar wants it. */
+    if (fault != NULL && name != NULL && text[n - 1] == '\n')
+        fault = find_fault(state, text, --n, &err);
+    const char *result = fault != NULL ? fault : "accepted";
+    if (wants_json(args)) {
+        out_json(json_pack("{s:s, s:o, s:b, s:s}", "schema", "cera.grammar/1", "text",
+                           json_text(text, n), "accepted", fault == NULL, "result", result));
+    } else {
+        bytes line = { 0 };
+        bytes_text(&line, name != NULL ? name : "\"");
+        if (name == NULL)
+            bytes_append_escaped(&line, text, n, true);
+        bytes_printf(&line, "%s: %s\n", name != NULL ? "" : "\"", result);
+        out_write(line.data, line.size);
+        bytes_done(&line);
+    }
+    return fault == NULL ? EXIT_OK : EXIT_CONSTRAINT;
+}
+
+static int check_stdin(const cli_args *args, cera_grammar_state *state)
+{
+    prompt given;
+    int code = prompt_from_file("-", &given);
+    if (code == EXIT_OK && given.size == 0)
+        code = report_error(EXIT_USAGE, "there is no text to check", "standard input is empty",
+                            command_table[CMD_GRAMMAR].example);
+    if (code == EXIT_OK)
+        code = check_text(args, state, "standard input", given.text, given.size);
+    prompt_done(&given);
+    return code;
+}
+
 static int check(const cli_args *args, cera_grammar *grammar)
 {
+    if (args->n_positional == 1 && isatty(STDIN_FILENO) == 1)
+        return report_error(EXIT_USAGE, "there is no text to check", NULL,
+                            command_table[CMD_GRAMMAR].example);
     cera_grammar_state *state;
     cera_error err;
     if (cera_grammar_state_new(grammar, &state, &err) != CERA_OK)
         return report_failure(WHILE_RUNNING, "cannot match texts", &err);
-    int code = EXIT_OK;
-    for (size_t i = 1; i < args->n_positional; i++) {
+    int code = args->n_positional == 1 ? check_stdin(args, state) : EXIT_OK;
+    for (size_t i = 1; i < args->n_positional && (code == EXIT_OK || code == EXIT_CONSTRAINT);
+         i++) {
         const char *text = args->positional[i];
-        const char *result = "accepted";
-        cera_status status = cera_grammar_state_reset(state, &err);
-        if (status == CERA_OK)
-            status = cera_grammar_state_read_text(state, text, strlen(text), &err);
-        if (status != CERA_OK)
-            result = err.message;
-        else if (!cera_grammar_state_is_complete(state))
-            result = "unfinished";
-        if (strcmp(result, "accepted") != 0)
-            code = EXIT_CONSTRAINT;
-        if (wants_json(args)) {
-            out_json(json_pack("{s:s, s:o, s:b, s:s}", "schema", "cera.grammar/1", "text",
-                               json_text(text, strlen(text)), "accepted",
-                               strcmp(result, "accepted") == 0, "result", result));
-            continue;
-        }
-        bytes line = { 0 };
-        bytes_text(&line, "\"");
-        bytes_append_escaped(&line, text, strlen(text), true);
-        bytes_printf(&line, "\": %s\n", result);
-        out_write(line.data, line.size);
-        bytes_done(&line);
+        const int now = strcmp(text, "-") == 0 ? check_stdin(args, state)
+                                               : check_text(args, state, NULL, text, strlen(text));
+        code = now != EXIT_OK ? now : code;
     }
     cera_grammar_state_free(state);
     return code;

@@ -96,7 +96,7 @@ class Command(unittest.TestCase):
         r = cera("grammar", "check", "--grammar", 'root ::= root')
         self.assertEqual(r.code, 7)
         self.assertIn("left recursion", r.err)
-        r = cera("grammar", "check", "--grammar", 'root ::= "a"\nx ::= "b"')
+        r = cera("grammar", "check", "--grammar", 'root ::= "a"\nx ::= "b"', "a")
         self.assertEqual(r.code, 0)
         self.assertIn("nothing uses it", r.err)
         self.assertEqual(cera("grammar", "check").code, 2)
@@ -104,7 +104,29 @@ class Command(unittest.TestCase):
         # A token by its text needs a vocabulary.
         token = ["grammar", "check", "--grammar", "root ::= <|im_end|>"]
         self.assertEqual(cera(*token).code, 7)
-        self.assertEqual(cera(*token, "-m", TINY).code, 0)
+        self.assertEqual(cera(*token, "-m", TINY, "").code, 7)
+        self.assertIn("unfinished", cera(*token, "-m", TINY, "").out)
+
+    def test_check_reads_standard_input(self):
+        """Without a text, and for -; a file's last line feed belongs to it only where it is wanted."""
+        number = ["grammar", "check", "-j", '{"type":"integer"}']
+        for stdin, code, result in ((b"12\n", 0, "accepted"), (b"12", 0, "accepted"),
+                                    (b'{"a":1}\n', 7, "at byte 0"), (b"-\n", 7, "unfinished")):
+            for args in ([], ["-"]):
+                r = cera(*number, *args, stdin=stdin)
+                self.assertEqual((r.code, r.out.count("\n")), (code, 1), r)
+                self.assertTrue(r.out.startswith("standard input: ") and result in r.out, r)
+        r = cera(*number, "7", "-", "x", stdin=b"8")
+        self.assertEqual((r.code, len(r.out.splitlines())), (7, 3), r)
+        line = ["grammar", "check", "--grammar", 'root ::= "a\\n"']
+        self.assertEqual(cera(*line, stdin=b"a\n").code, 0)
+        self.assertEqual(cera(*line, stdin=b"a").code, 7)
+        r = cera(*number, "--json", stdin=b"12\n").json
+        self.assertEqual((r["text"], r["accepted"]), ("12", True))
+        for args in ([], ["-"]):
+            r = cera(*number, *args)
+            self.assertEqual((r.code, r.out), (2, ""), r)
+            self.assertIn("no text to check", r.err)
 
     def test_sample(self):
         for model in ([], ["-m", TINY]):
