@@ -1,15 +1,17 @@
 /* Matrix times many columns, rows of a batch: types with a line at the end. The bits are those of
  * matvec.
  *
- * Here a lane is a row. Sixteen rows become a panel once: bytes without sign, four neighbours of a
- * row in a lane, and the scales as floats. Then groups of columns pass over it, which stays in
- * L1 or L2. One block of one column is eight products with its activations, four at a time in all
- * lanes, and one FMA into the group's chain:
+ * Here a lane is a row. Sixteen rows are a panel: bytes without sign, four neighbours of a row in a
+ * lane, and the scales as floats. One block of one column is eight products with its activations,
+ * four at a time in all lanes, beginning with what the offset comes to, and one FMA into a chain:
  *
  *     chain[b % 16][column][row] = fma(sum, d[row] * d[column], ...)
  *
- * Two panels pass together, so that an activation is loaded once for 32 rows. Columns do not wait
- * for each other, nor do the halves of a block: that hides the latency of the products. */
+ * Two panels pass together, so that an activation is loaded once for 32 rows.
+ *
+ *     few columns     meet a block in the registers where it was filled: while it is multiplied,
+ *                     processors fill the next one
+ *     many columns    pass over whole panels in groups; these stay in L1 or L2 */
 #include "backend/cpu/x86/panel16.h"
 
 enum {
@@ -195,7 +197,7 @@ CR_INLINE void merge_columns(float *y, size_t y_stride, size_t n_rows, const wor
 
 /* ---- rows ---- */
 
-/* Few columns: a block is multiplied as it is filled, and is never stored. */
+/* Few columns. */
 CR_INLINE void multiply_rows(float *y, size_t y_stride, size_t n_rows,
                              const panel_rows rows[PANELS], size_t n_panels, const cr_act *x,
                              size_t n_x, workspace *work, next_rows ahead, const weights *type)

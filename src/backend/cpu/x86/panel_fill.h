@@ -1,12 +1,14 @@
 /* Fill functions that are the same for panels of eight rows and of sixteen, and the table of the
- * types that have panels. Before it stands what the functions are made of: `ints`, a vector with a lane for each row, `panel_rows`, and
+ * types that have panels. Before it stand `ints`, a vector with a lane for each row, `panel_rows`,
+ * and what the functions are made of:
  *
  *     transpose, load_dwords                      bytes of all rows
  *     low_halves, high_halves                     words of lanes to floats
  *     low_nibbles, high_nibbles, flip_signs       of all bytes
  *     look_up_levels                              bytes to levels of IQ4
  *     add_fifths, add_top                         bits that join a block's bytes
- *     fill_k_scales, set_scales                   scales of Q4_K and Q5_K; integers of halves of blocks */
+ *     fill_k_scales                               scales of Q4_K and Q5_K
+ *     set_scales                                  integers of halves of blocks */
 #ifndef CR_PANEL_FILL_H
 #define CR_PANEL_FILL_H
 
