@@ -45,13 +45,21 @@ static size_t pointer_step(const cr_json *value, char *out, size_t room)
 
 void cr_json_pointer(const cr_json *root, const cr_json *value, char *out, size_t room)
 {
+    static const char cut[] = "/...";
+    const size_t n_cut = sizeof cut - 1;
     char step[512];
     size_t used = room - 1, n;
+    assert(used >= n_cut);
     out[used] = '\0';
     for (; value && value->parent && value != root; value = value->parent) {
+        if (value->is_made)
+            continue;
         n = pointer_step(value, step, sizeof step);
-        if (n == 0 || n > used)
+        if (n == 0 || n + n_cut > used) { /* the beginning of a long one is left out */
+            used -= n_cut;
+            memcpy(out + used, cut, n_cut);
             break;
+        }
         used -= n;
         memcpy(out + used, step, n);
     }

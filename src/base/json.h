@@ -29,6 +29,7 @@ struct cr_json {
     cr_json_kind kind;
     uint32_t n;     /* children */
     uint32_t index; /* among its parent's children */
+    bool is_made;   /* by a program out of its parent, whose place it has in messages */
     cr_str text;    /* of a number as it is, of a string decoded */
     cr_str key;     /* of a member, decoded */
     cr_json *parent, *first, *next;

@@ -245,8 +245,9 @@ cera_status cr_parts_append(cr_compiler *c, cr_parts *parts, cr_part part, const
 cera_status cr_parts_add(cr_compiler *c, cr_parts *parts, const cr_json *schema, int from)
 {
     for (int i = from; i >= 0; i = parts->part[i].from) {
+        const cr_json *ref = cr_json_get(parts->part[from].schema, "$ref");
         if (parts->part[i].schema == schema)
-            return cr_schema_fail(c, schema, CERA_E_FORMAT,
+            return cr_schema_fail(c, ref ? ref : schema, CERA_E_FORMAT,
                                   "expected a schema that says something, found one that refers to "
                                   "itself");
     }
@@ -255,6 +256,22 @@ cera_status cr_parts_add(cr_compiler *c, cr_parts *parts, const cr_json *schema,
             return CERA_OK;
     }
     return cr_parts_append(c, parts, (cr_part){ .schema = schema, .from = from }, schema);
+}
+
+const cr_json *cr_parts_keyword(const cr_parts *parts, const char *names)
+{
+    for (; *names != '\0'; names += strlen(names) + 1) {
+        for (int i = parts->n - 1; i >= 0; i--) {
+            const cr_json *k = cr_json_get(parts->part[i].schema, names);
+            if (k)
+                return k;
+        }
+    }
+    for (int i = 0; i < parts->n; i++) {
+        if (parts->part[i].excluded)
+            return parts->part[i].excluded;
+    }
+    return parts->part[0].schema;
 }
 
 /* Follows one step of a JSON pointer: ~1 is /, ~0 is ~, and %XX is a byte. */
@@ -331,8 +348,10 @@ cera_status cr_parts_expand(cr_compiler *c, cr_parts *parts, bool *none)
     *none = false;
     for (int i = 0; i < parts->n; i++) {
         const cr_json *schema = parts->part[i].schema;
-        if (schema->kind == CR_JSON_FALSE)
+        if (schema->kind == CR_JSON_FALSE) {
             *none = true;
+            c->unmet = schema;
+        }
         if (schema->kind == CR_JSON_TRUE || schema->kind == CR_JSON_FALSE)
             continue;
         if (schema->kind != CR_JSON_OBJECT)
@@ -529,6 +548,7 @@ static cera_status put_listed(cr_compiler *c, const cr_parts *parts, const cr_js
             put_value(t, v);
         *none = false;
     }
+    c->unmet = *none ? list : c->unmet;
     return CERA_OK;
 }
 
@@ -653,6 +673,7 @@ static cera_status put_choice(cr_compiler *c, const cr_parts *parts, cr_text *t,
             cr_text_put(t, *none ? "v%u" : " | v%u", rule);
             *none = false;
         }
+        c->unmet = *none ? list : c->unmet;
     }
     return CERA_OK;
 }
@@ -717,6 +738,7 @@ static cera_status put_kinds(cr_compiler *c, const cr_parts *parts, cr_text *t, 
     CR_TRY(cr_parts_kinds(c, parts, &kinds));
     kinds &= c->plain ? CR_IS_STRING : CR_IS_ANY;
     *none = true;
+    c->unmet = cr_parts_keyword(parts, "type\0const\0enum\0"); /* unless a kind knows more */
     for (unsigned kind = 1; kind <= CR_IS_INTEGER; kind *= 2) {
         unsigned numbers = CR_IS_INTEGER | CR_IS_FRACTION;
         if ((kinds & (kind == CR_IS_INTEGER ? numbers : kind)) == 0)
@@ -779,6 +801,7 @@ typedef struct known {
     cr_parts *parts;
     uint64_t sum; /* of the parts */
     uint32_t rule;
+    const cr_json *unmet; /* with is_none */
     bool is_none, is_plain;
 } known;
 
@@ -830,6 +853,7 @@ cera_status cr_schema_rule(cr_compiler *c, cr_parts *parts, uint32_t *rule)
         const known *k = get_known(c, i);
         if (k->sum == sum && k->is_plain == (c->plain != NULL) && are_same(k->parts, parts)) {
             *rule = k->is_none ? 0 : k->rule;
+            c->unmet = k->is_none ? k->unmet : c->unmet;
             return CERA_OK;
         }
     }
@@ -855,6 +879,7 @@ cera_status cr_schema_rule(cr_compiler *c, cr_parts *parts, uint32_t *rule)
     if (status != CERA_OK || none) {
         cr_text_drop(&t);
         get_known(c, n)->is_none = none;
+        get_known(c, n)->unmet = c->unmet;
         return status;
     }
     cr_text_finish(&t, 'v', entry.rule);
@@ -897,7 +922,7 @@ static cera_status compile(cr_compiler *c)
     CR_TRY(c->options->end_tag ? cr_schema_tagged_rule(c, c->top, &rule)
                                : cr_schema_rule(c, &parts, &rule));
     if (rule == 0)
-        return cr_schema_fail(c, c->top, CERA_E_UNSUPPORTED,
+        return cr_schema_fail(c, c->unmet ? c->unmet : c->top, CERA_E_UNSUPPORTED,
                               "expected a schema that some value satisfies, found none that can be "
                               "generated");
     cr_text t;

@@ -50,9 +50,11 @@ typedef struct cr_compiler {
     int depth;
     /* The texts that may stand without quotes, while rules for such are made; NULL: JSON. */
     const cr_dfa *plain;
-    bool is_widest; /* string sets have every string that some reader accepts */
-    bool is_exact;  /* cr_schema_check says 0 only for what every reader refuses */
-    bool no_memory; /* text could not be appended */
+    bool is_widest;        /* string sets have every string that some reader accepts */
+    bool is_exact;         /* cr_schema_check says 0 only for what every reader refuses */
+    bool no_memory;        /* text could not be appended */
+    const cr_json *unmet;  /* where something was found last that no value satisfies, or NULL */
+    const cr_json *making; /* the keyword that schemas are being made for */
     cera_error *err;
 } cr_compiler;
 
@@ -101,6 +103,9 @@ cera_status cr_parts_expand_not(cr_compiler *c, cr_parts *parts, int i);
 const cr_json *cr_part_excluded_name(const cr_part *part);
 const cr_json *cr_part_excluded_pattern(const cr_part *part);
 const cr_json *cr_part_next_excluded(const cr_part *part, const cr_json *before);
+/* The first of these keywords that the parts have, of the last one that has it; without any, what is
+ * excluded, or the first part: for messages. The names end in NUL, their list in another one. */
+const cr_json *cr_parts_keyword(const cr_parts *parts, const char *names);
 /* $ref, allOf, not and conditions; *none when a part is `false`. */
 cera_status cr_parts_expand(cr_compiler *c, cr_parts *parts, bool *none);
 /* The kinds that all parts allow. */

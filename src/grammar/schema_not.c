@@ -15,18 +15,26 @@
 
 enum { MAX_MADE = 4096 };
 
-static const cr_json yes = { .kind = CR_JSON_TRUE }, no = { .kind = CR_JSON_FALSE };
+static const cr_json yes = { .kind = CR_JSON_TRUE };
 
 /* ---- making schemas ---------------------------------------------------------------------- */
 
+/* A value of its own, with the place of the keyword that it is made for. */
 static cr_json *new_value(cr_compiler *c, cr_json_kind kind)
 {
     cr_json *value = cr_arena_array(&c->arena, 1, sizeof *value);
     if (value)
-        value->kind = kind;
+        *value =
+            (cr_json){ .kind = kind, .is_made = true, .parent = (cr_json *)(uintptr_t)c->making };
     else
         c->no_memory = true;
     return value;
+}
+
+/* What nothing satisfies. */
+static cr_json *never(cr_compiler *c)
+{
+    return new_value(c, CR_JSON_FALSE);
 }
 
 /* Appends a copy of the value, which keeps its place for messages; key NULL: of an element. Does
@@ -38,6 +46,8 @@ static void append(cr_compiler *c, cr_json *to, const char *key, const cr_json *
         return;
     *copy = *value;
     copy->next = NULL;
+    copy->is_made = true;
+    copy->parent = (cr_json *)(uintptr_t)value;
     if (key)
         copy->key = cr_str_from(key);
     cr_json **last = &to->first;
@@ -110,7 +120,7 @@ static cera_status negate_type(cr_compiler *c, const cr_json *k, const cr_json *
         if ((kinds & mine) == 0)
             append(c, list, NULL, &name);
     }
-    *out = list && list->n == 0 ? &no : schema_of(c, "type", list);
+    *out = list && list->n == 0 ? never(c) : schema_of(c, "type", list);
     return CERA_OK;
 }
 
@@ -137,7 +147,7 @@ static cera_status negate_bound(cr_compiler *c, const cr_json *k, const cr_json 
         i++;
     if (i == CR_COUNT(bounds))
         return cr_schema_skip(c, k, "what it refuses is no grammar");
-    cr_json value = *k;
+    cr_json value = *k; /* with k's place */
     char digits[24];
     if (bounds[i].step != 0) {
         int64_t n;
@@ -145,7 +155,7 @@ static cera_status negate_bound(cr_compiler *c, const cr_json *k, const cr_json 
             return cr_schema_fail(c, k, CERA_E_FORMAT, "expected a whole number from 0 to 100000");
         n += bounds[i].step;
         if (n < 0) {
-            *out = &no;
+            *out = never(c);
             return CERA_OK;
         }
         int size = snprintf(digits, sizeof digits, "%d", (int)n);
@@ -156,7 +166,10 @@ static cera_status negate_bound(cr_compiler *c, const cr_json *k, const cr_json 
         return cr_schema_fail(c, k, CERA_E_FORMAT, "expected a number");
     }
     cr_json *schema = schema_of_type(c, bounds[i].type);
-    append(c, schema, bounds[i].opposite, &value);
+    append(c, schema, bounds[i].opposite, k);
+    if (!schema || c->no_memory)
+        return cr_schema_no_memory(c);
+    schema->first->next->text = value.text;
     *out = schema;
     return CERA_OK;
 }
@@ -179,7 +192,7 @@ static cera_status negate_properties(cr_compiler *c, const cr_json *k, const cr_
         append(c, schema, "type", &object);
         append(c, any, NULL, schema);
     }
-    *out = k->n == 0 ? &no : schema_of(c, "anyOf", any);
+    *out = k->n == 0 ? never(c) : schema_of(c, "anyOf", any);
     return CERA_OK;
 }
 
@@ -212,7 +225,11 @@ static cera_status negate_keyword(cr_compiler *c, const cr_json *k, const cr_jso
         cr_json *any = new_value(c, CR_JSON_ARRAY);
         for (const cr_json *name = k->first; name; name = name->next)
             append(c, any, NULL, schema_not(c, schema_of_name(c, name->text)));
-        *out = k->n == 0 ? &no : schema_of(c, "anyOf", any);
+        *out = k->n == 0 ? never(c) : schema_of(c, "anyOf", any);
+    } else if (cr_str_is(k->key, "required")) {
+        return cr_schema_fail(c, k, CERA_E_FORMAT, "expected a list of names");
+    } else if (cr_str_is(k->key, "allOf") || cr_str_is(k->key, "anyOf")) {
+        return cr_schema_fail(c, k, CERA_E_FORMAT, "expected a list with schemas");
     } else {
         return negate_bound(c, k, out);
     }
@@ -247,7 +264,7 @@ static cera_status negate(cr_compiler *c, const cr_json *schema, const cr_json *
         if (cr_schema_keyword(k->key) == CR_KEYWORD_ENFORCED)
             append(c, any, NULL, schema_not(c, one));
     }
-    *out = n == 0 ? &no : schema_of(c, "anyOf", any);
+    *out = n == 0 ? never(c) : schema_of(c, "anyOf", any);
     return CERA_OK;
 }
 
@@ -278,6 +295,8 @@ static cera_status make_dependent(cr_compiler *c, const cr_json *schema, const c
         return cr_schema_fail(c, k, CERA_E_FORMAT, "expected an object");
     cr_json *all = new_value(c, CR_JSON_ARRAY);
     for (const cr_json *d = k->first; d; d = d->next) {
+        if (cr_str_is(k->key, "dependentRequired") && d->kind != CR_JSON_ARRAY)
+            return cr_schema_fail(c, d, CERA_E_FORMAT, "expected a list of names");
         cr_json *name = schema_of_name(c, d->key);
         cr_json *any = new_value(c, CR_JSON_ARRAY), *both = new_value(c, CR_JSON_ARRAY);
         append(c, both, NULL, name);
@@ -295,7 +314,10 @@ static cera_status make_not(cr_compiler *c, const cr_json *schema, const cr_json
                             const cr_json **out)
 {
     (void)schema;
-    return negate(c, k, out);
+    if (k->kind != CR_JSON_TRUE)
+        return negate(c, k, out);
+    *out = never(c);
+    return CERA_OK;
 }
 
 /* ---- parts ------------------------------------------------------------------------------- */
@@ -322,6 +344,7 @@ static cera_status add_made(cr_compiler *c, cr_parts *parts, int i, const cr_jso
             return cr_schema_fail(c, k, CERA_E_LIMIT,
                                   "expected at most %d negations and conditions, found more",
                                   MAX_MADE);
+        c->making = k;
         CR_TRY(make(c, parts->part[i].schema, k, &entry.schema));
         if (c->no_memory || !cr_buf_append(&c->made, &entry, sizeof entry))
             return cr_schema_no_memory(c);
@@ -369,7 +392,7 @@ cera_status cr_parts_expand_not(cr_compiler *c, cr_parts *parts, int i)
     if (!k || k->kind == CR_JSON_FALSE)
         return CERA_OK;
     if (k->kind == CR_JSON_TRUE)
-        return cr_parts_add(c, parts, &no, i);
+        return add_made(c, parts, i, k, make_not);
     if (k->kind != CR_JSON_OBJECT)
         return cr_schema_fail(c, k, CERA_E_FORMAT, "expected a schema: an object or a boolean");
     CR_TRY(cr_schema_check_keywords(c, k));

@@ -341,6 +341,8 @@ cera_status cr_schema_number(cr_compiler *c, const cr_parts *parts, unsigned kin
     int room;
     CR_TRY(divisor_room(c, parts, &room));
     bool has_divisor = room >= 0, only_whole = (kinds & CR_IS_FRACTION) == 0 || room == 0;
+    const cr_json *at = cr_parts_keyword(parts, "multipleOf\0minimum\0exclusiveMinimum\0"
+                                                "maximum\0exclusiveMaximum\0type\0");
     *none = kinds == CR_IS_FRACTION;
     if (*none)
         return CERA_OK;
@@ -377,7 +379,7 @@ cera_status cr_schema_number(cr_compiler *c, const cr_parts *parts, unsigned kin
         const cr_dfa *set = signed_set(c, sets[negative], &l, negative);
         if (!set)
             return c->shop.too_large
-                       ? cr_schema_fail(c, parts->part[0].schema, CERA_E_LIMIT,
+                       ? cr_schema_fail(c, at, CERA_E_LIMIT,
                                         "expected bounds with fewer digits, or a smaller "
                                         "multipleOf")
                        : cr_schema_no_memory(c);
@@ -388,6 +390,7 @@ cera_status cr_schema_number(cr_compiler *c, const cr_parts *parts, unsigned kin
         cr_text_put(t, "%s%sd%u", *none ? "" : " | ", negative ? "\"-\" " : "", rule);
         *none = false;
     }
+    c->unmet = *none ? at : c->unmet;
     return CERA_OK;
 }
 

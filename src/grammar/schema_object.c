@@ -13,7 +13,8 @@ enum { MAX_PROPERTIES = 512, MAX_ANY_ORDER = 10, MAX_EXTRAS = 9, MAX_MEMBER_RULE
 
 typedef struct property {
     cr_str name;
-    uint32_t rule; /* 0: nothing is valid, so it cannot be there */
+    uint32_t rule;        /* 0: nothing is valid, so it cannot be there */
+    const cr_json *unmet; /* why; NULL: it must not be there */
     bool required, excluded;
 } property;
 
@@ -213,7 +214,8 @@ static cera_status find_extras(object *o)
     if (!is_open && with_patterns < 0)
         return CERA_OK;
     const cr_dfa *others = other_names(o), *left = others;
-    const cr_json *at = o->parts->part[0].schema, *patterns = NULL;
+    const cr_json *patterns = NULL;
+    const cr_json *at = cr_parts_keyword(o->parts, "additionalProperties\0properties\0");
     if (with_patterns >= 0)
         patterns = cr_json_get(o->parts->part[with_patterns].schema, "patternProperties");
     cr_parts parts;
@@ -324,13 +326,24 @@ static bool put_place(object *o, cr_text *t, uint32_t set, uint32_t n, const boo
     return any;
 }
 
+/* Why there is no object: a property that has to be there and cannot, or their number. */
+static const cr_json *find_unmet(const object *o)
+{
+    for (int i = 0; i < o->n; i++) {
+        if (o->p[i].required && o->p[i].rule == 0)
+            return o->p[i].unmet ? o->p[i].unmet : cr_parts_keyword(o->parts, "required\0");
+    }
+    return cr_parts_keyword(o->parts, "minProperties\0maxProperties\0required\0");
+}
+
 static cera_status put_chain(object *o, cr_text *t, bool *none)
 {
     cr_compiler *c = o->c;
     uint32_t n_sets = c->options->any_order ? 1u << o->n : (uint32_t)o->n + 1;
     uint32_t n_rules = n_sets * (o->cap + 1);
     if (n_rules > MAX_MEMBER_RULES)
-        return cr_schema_fail(c, o->parts->part[0].schema, CERA_E_LIMIT,
+        return cr_schema_fail(c, cr_parts_keyword(o->parts, "minProperties\0maxProperties\0"),
+                              CERA_E_LIMIT,
                               "expected fewer properties with bounds on their number");
     bool *good = cr_arena_array(&c->arena, n_rules, sizeof *good);
     if (!good)
@@ -361,7 +374,9 @@ static cera_status put_chain(object *o, cr_text *t, bool *none)
         }
     }
     *none = !good[0];
-    if (!*none)
+    if (*none)
+        c->unmet = find_unmet(o);
+    else
         cr_text_put(t, "\"{\" ws m%u ws \"}\"", o->base);
     return CERA_OK;
 }
@@ -376,6 +391,7 @@ static cera_status prepare(object *o)
             continue;
         CR_TRY(value_parts(o, o->p[i].name, &parts));
         CR_TRY(rule_for(c, &parts, &o->p[i].rule));
+        o->p[i].unmet = c->unmet;
     }
     CR_TRY(find_extras(o));
     return cr_parts_counts(c, o->parts, "minProperties", "maxProperties", &o->least, &o->most);
@@ -389,9 +405,8 @@ cera_status cr_schema_object(cr_compiler *c, const cr_parts *parts, cr_text *t, 
     if (!o.p)
         return cr_schema_no_memory(c);
     CR_TRY(prepare(&o));
-    const cr_json *at = parts->part[0].schema;
     if (c->options->any_order && o.n > MAX_ANY_ORDER)
-        return cr_schema_fail(c, at, CERA_E_LIMIT,
+        return cr_schema_fail(c, cr_parts_keyword(parts, "properties\0required\0"), CERA_E_LIMIT,
                               "expected at most %d properties in any order, found %d; the order of "
                               "the schema has no such limit",
                               MAX_ANY_ORDER, o.n);
@@ -537,7 +552,7 @@ cera_status cr_schema_array(cr_compiler *c, const cr_parts *parts, cr_text *t, b
         n_listed = list ? CR_MAX(n_listed, list->n) : n_listed;
     }
     if (n_listed > MAX_PROPERTIES)
-        return cr_schema_fail(c, parts->part[0].schema, CERA_E_LIMIT,
+        return cr_schema_fail(c, cr_parts_keyword(parts, "prefixItems\0items\0"), CERA_E_LIMIT,
                               "expected at most %d elements with schemas of their own",
                               MAX_PROPERTIES);
     uint32_t *rules = cr_arena_array(&c->arena, n_listed + 1, sizeof *rules);
@@ -555,8 +570,10 @@ cera_status cr_schema_array(cr_compiler *c, const cr_parts *parts, cr_text *t, b
     if (rest == 0)
         most = CR_MIN(most, (uint32_t)n);
     *none = least > most;
-    if (*none)
+    if (*none) {
+        c->unmet = cr_parts_keyword(parts, "minItems\0");
         return CERA_OK;
+    }
     /* [ a (, b (, c (, rest)*)?)? ]: optional from `least` on. */
     cr_text_put(t, "\"[\" ws ");
     size_t n_open = 0;

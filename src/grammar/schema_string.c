@@ -233,7 +233,6 @@ static cera_status exclude(cr_compiler *c, const cr_part *part, const cr_dfa **s
 cera_status cr_schema_string_set(cr_compiler *c, const cr_parts *parts, const cr_dfa **set)
 {
     *set = NULL;
-    const cr_json *at = parts->part[0].schema;
     for (int i = 0; i < parts->n; i++) {
         for (int is_format = 0; is_format < 2; is_format++) {
             const cr_json *k = cr_json_get(parts->part[i].schema, is_format ? "format" : "pattern");
@@ -251,6 +250,7 @@ cera_status cr_schema_string_set(cr_compiler *c, const cr_parts *parts, const cr
     if (!*set || (least == 0 && most == UINT32_MAX))
         return CERA_OK;
     const cr_dfa *length = cr_dfa_length(&c->shop, least, most);
+    const cr_json *at = cr_parts_keyword(parts, "minLength\0maxLength\0");
     return length ? and_with(c, at, set, length) : too_large(c, at);
 }
 
@@ -261,8 +261,11 @@ cera_status cr_schema_string(cr_compiler *c, const cr_parts *parts, cr_text *t, 
     CR_TRY(cr_schema_string_set(c, parts, &set));
     CR_TRY(cr_parts_counts(c, parts, "minLength", "maxLength", &least, &most));
     *none = least > most || (set && set->n_states == 0);
-    if (*none)
+    if (*none) {
+        c->unmet = cr_parts_keyword(
+            parts, least > most ? "minLength\0" : "pattern\0format\0minLength\0maxLength\0");
         return CERA_OK;
+    }
     if (set) {
         cr_schema_set_rule(c, set, true, &rule);
         cr_text_put(t, "\"\\\"\" d%u \"\\\"\"", rule);

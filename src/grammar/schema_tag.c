@@ -74,7 +74,7 @@ cera_status cr_schema_plain_string(cr_compiler *c, const cr_parts *parts, cr_tex
     c->shop.too_large = false;
     if (has_pattern)
         return cr_schema_fail(
-            c, parts->part[0].schema, CERA_E_LIMIT,
+            c, cr_parts_keyword(parts, "pattern\0format\0minLength\0maxLength\0"), CERA_E_LIMIT,
             "expected a set of strings with at most %d states, found a larger one",
             CR_DFA_MAX_STATES);
     /* Too long to count characters and watch for the tag: no character that begins it. */
