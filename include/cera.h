@@ -455,6 +455,10 @@ CERA_API cera_status cera_grammar_state_mask(cera_grammar_state *state, const ui
 /* Whether the text may end here, and whether it must. */
 CERA_API bool cera_grammar_state_is_complete(const cera_grammar_state *state);
 CERA_API bool cera_grammar_state_is_at_end(const cera_grammar_state *state);
+/* The fewest bytes that end the text from here; a token that the grammar names by its id counts as
+ * one, and 2^30 stands for more. The first call on a state allocates. */
+CERA_API cera_status cera_grammar_state_distance(cera_grammar_state *state, size_t *out,
+                                                 cera_error *err);
 
 /* ---- chat replies: generated text back to data --------------------------------------------- */
 

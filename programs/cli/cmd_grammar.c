@@ -87,10 +87,7 @@ static int check(const cli_args *args, cera_grammar *grammar)
 
 /* ---- sample ------------------------------------------------------------------------------ */
 
-/* Not ASCII's, as DeepSeek's models have it in their tags. */
-#define BAR "\xEF\xBD\x9C"
-
-/* Behind this many bytes a sample takes what closes something, where it can. */
+/* Behind this many bytes a sample takes the shortest way to an end; behind more it has failed. */
 enum { SOFT_END = 400, HARD_END = 200000 };
 
 static uint64_t next_random(uint64_t *state)
@@ -188,78 +185,62 @@ typedef struct sampling {
     size_t n_tokens;
 } sampling;
 
-/* What is wanted next: anything, a plain character, or what closes something. */
-typedef enum wish { ANYTHING, PLAIN, CLOSING } wish;
-
-/* How much these bytes are wanted: the higher, the more. */
-static int rank_of(const char *piece, size_t n, wish wanted)
+/* One of the bytes that may follow, each as probable as the others; with `closing` one that brings
+ * the end nearer. -1: none. */
+static int choose_byte(sampling *s, bool closing, cera_error *err)
 {
-    if (wanted != CLOSING)
-        return wanted == PLAIN && n == 1 && piece[0] >= ' ' && piece[0] <= '~' ? 1 : 0;
-    static const char order[] = "[{\\,x0}]\"";
-    const char *place = n > 0 && piece[0] != '\0' ? strchr(order, piece[0]) : NULL;
-    return place != NULL ? (int)(place - order) : 4;
-}
-
-/* One of the bytes that may follow, each as probable as the others; -1: none. */
-static int choose_byte(sampling *s, wish wanted, cera_error *err)
-{
-    int chosen = -1, best = -1;
+    size_t distance = 0, left = 0;
+    if (closing && cera_grammar_state_distance(s->state, &distance, err) != CERA_OK)
+        return -1;
+    const int first = (int)(next_random(&s->random) % 256);
+    int chosen = -1;
     uint64_t n = 0;
-    for (int byte = 0; byte < 256; byte++) {
-        char text = (char)byte;
+    for (int i = 0; i < 256; i++) {
+        const unsigned char byte = (unsigned char)(first + i);
+        const char text = (char)byte;
         if (cera_grammar_state_set(s->probe, s->state, err) != CERA_OK ||
             cera_grammar_state_read_text(s->probe, &text, 1, err) != CERA_OK)
             continue;
-        int rank = rank_of(&text, 1, wanted);
-        n = rank > best ? 0 : n;
-        if (rank < best)
-            continue;
-        best = rank;
-        if (next_random(&s->random) % ++n == 0)
-            chosen = byte;
+        if (!closing)
+            chosen = next_random(&s->random) % ++n == 0 ? byte : chosen;
+        else if (cera_grammar_state_distance(s->probe, &left, err) == CERA_OK && left < distance)
+            return byte;
     }
     return chosen;
+}
+
+/* Whether the token brings the end nearer. A byte that does is known, and spares most a trial. */
+static bool is_closing(sampling *s, int32_t id, int byte, size_t distance)
+{
+    size_t n = 0, left = 0;
+    const char *piece = cera_vocab_piece(s->vocab, id, &n);
+    if (byte >= 0 && n > 0 && (unsigned char)piece[0] != byte)
+        return false;
+    return cera_grammar_state_set(s->probe, s->state, NULL) == CERA_OK &&
+           cera_grammar_state_read(s->probe, id, NULL) == CERA_OK &&
+           cera_grammar_state_distance(s->probe, &left, NULL) == CERA_OK && left < distance;
 }
 
 /* The same of tokens; end tokens are not among them. */
-static int32_t choose_token(sampling *s, wish wanted, cera_error *err)
+static int32_t choose_token(sampling *s, bool closing, cera_error *err)
 {
+    size_t distance = 0;
     const uint64_t *bits;
+    if (cera_grammar_state_distance(s->state, &distance, err) != CERA_OK)
+        return -1;
+    const int byte = closing ? choose_byte(s, true, err) : -1;
     if (cera_grammar_state_mask(s->state, &bits, err) != CERA_OK)
         return -1;
     int32_t chosen = -1;
-    int best = -1;
     uint64_t n = 0;
-    for (size_t id = 0; id < s->n_tokens; id++) {
-        if ((bits[id / 64] >> (id % 64) & 1) == 0 || cera_vocab_is_end(s->vocab, (int32_t)id))
+    for (int32_t id = 0; (size_t)id < s->n_tokens; id++) {
+        if ((bits[id / 64] >> (id % 64) & 1) == 0 || cera_vocab_is_end(s->vocab, id) ||
+            (closing && !is_closing(s, id, byte, distance)))
             continue;
-        size_t size = 0;
-        const char *piece = cera_vocab_piece(s->vocab, (int32_t)id, &size);
-        int rank = rank_of(piece, size, wanted);
-        n = rank > best ? 0 : n;
-        if (rank < best)
-            continue;
-        best = rank;
         if (next_random(&s->random) % ++n == 0)
-            chosen = (int32_t)id;
+            chosen = id;
     }
     return chosen;
-}
-
-/* Ends a text in front of a tag, if it is the right one, which no single byte does. */
-static bool close_text(sampling *s, bytes *text, cera_error *err)
-{
-    static const char *const ends[] = { "\n</parameter>", "</parameter>",
-                                        "</arg_value>",   "</" BAR "DSML" BAR "parameter>",
-                                        "</param>",       "</arg_value:opensource>" };
-    const char *end = ends[next_random(&s->random) % (sizeof(ends) / sizeof(ends[0]))];
-    const size_t n = strlen(end);
-    if (cera_grammar_state_set(s->probe, s->state, err) != CERA_OK ||
-        cera_grammar_state_read_text(s->probe, end, n, err) != CERA_OK)
-        return false;
-    bytes_append(text, end, n);
-    return cera_grammar_state_read_text(s->state, end, n, err) == CERA_OK;
 }
 
 /* One text of the grammar. False, after an error, when it does not end. */
@@ -272,15 +253,11 @@ static bool sample_text(sampling *s, bytes *text)
     for (int i = 0; status == CERA_OK && text->size < HARD_END && i < HARD_END; i++) {
         bool complete = cera_grammar_state_is_complete(s->state);
         bool is_long = text->size > SOFT_END;
-        /* Not each time: what closes a string closes nothing where a pattern wants more. */
-        wish wanted = is_long ? (wish)(next_random(&s->random) % 3) : ANYTHING;
         if (cera_grammar_state_is_at_end(s->state) ||
             (complete && (is_long || next_random(&s->random) % 8 == 0)))
             return true;
-        if (wanted == CLOSING && close_text(s, text, &err))
-            continue;
         if (s->vocab == NULL) {
-            int byte = choose_byte(s, wanted, &err);
+            int byte = choose_byte(s, is_long, &err);
             if (byte < 0)
                 break;
             char c = (char)byte;
@@ -288,7 +265,7 @@ static bool sample_text(sampling *s, bytes *text)
             status = cera_grammar_state_read_text(s->state, &c, 1, &err);
             continue;
         }
-        int32_t id = choose_token(s, wanted, &err);
+        int32_t id = choose_token(s, is_long, &err);
         if (id < 0) {
             if (complete)
                 return true;

@@ -12,6 +12,7 @@ struct cera_grammar_state {
     cera_grammar *grammar; /* retained */
     cr_matcher *matcher;
     int32_t previous; /* the last token, -1: none, or text came after it */
+    uint32_t *ends;   /* for cera_grammar_state_distance; NULL until that is asked for */
 };
 
 void cera_grammar_options_init(cera_grammar_options *options)
@@ -218,6 +219,8 @@ void cera_grammar_state_free(cera_grammar_state *state)
         return;
     cera_grammar *grammar = state->grammar;
     cr_grammar_give(grammar, state->matcher);
+    if (state->ends != NULL)
+        cr_free(&grammar->host, CR_MEM_OBJECT, state->ends, cr_ends_bytes(grammar->automaton));
     cr_free(&grammar->host, CR_MEM_OBJECT, state, sizeof *state);
     cr_grammar_release(grammar);
 }
@@ -285,4 +288,14 @@ bool cera_grammar_state_is_complete(const cera_grammar_state *state)
 bool cera_grammar_state_is_at_end(const cera_grammar_state *state)
 {
     return state != NULL && cr_matcher_is_at_end(state->matcher);
+}
+
+cera_status cera_grammar_state_distance(cera_grammar_state *state, size_t *out, cera_error *err)
+{
+    if (state == NULL || out == NULL)
+        return cr_fail(err, CERA_E_ARG, "grammar state: expected one and a place, found NULL");
+    if (state->ends == NULL)
+        CR_TRY(cr_ends_new(state->grammar->automaton, &state->grammar->host, &state->ends, err));
+    *out = cr_matcher_distance(state->matcher, state->ends);
+    return CERA_OK;
 }

@@ -41,6 +41,14 @@ bool cr_matcher_is_complete(const cr_matcher *matcher);
 /* Whether it must. */
 bool cr_matcher_is_at_end(const cr_matcher *matcher);
 
+/* The fewest bytes, or tokens that are read by their id, that end a rule from each of its nodes
+ * (ends.c); cr_ends_bytes(automaton) bytes, CR_MEM_OBJECT, the caller's. */
+cera_status cr_ends_new(const cr_automaton *automaton, cr_host *host, uint32_t **out,
+                        cera_error *err);
+size_t cr_ends_bytes(const cr_automaton *automaton);
+/* With them: the fewest that end the text from here. */
+uint32_t cr_matcher_distance(const cr_matcher *matcher, const uint32_t *ends);
+
 /* The tokens that may come next, a bit each: those with text that the grammar goes on with, those
  * that it names by a token reference, and where the text may end, those that end a generation.
  * [table->n_words], valid until the next call. */

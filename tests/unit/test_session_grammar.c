@@ -406,6 +406,44 @@ static void fails_without_memory(void **state)
     }
 }
 
+/* How far it is to the end: over what is optional, called, repeated; back again with each byte of the
+ * shortest way. */
+static void distances(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *grammar, *text;
+        size_t distance;
+    } cases[] = {
+        { "root ::= \"\"", "", 0 },
+        { "root ::= \"abc\" | \"ad\"", "", 2 },
+        { "root ::= \"abc\" | \"ad\"", "ab", 1 },
+        { "root ::= \"a\" root \"b\" | \"c\"", "", 1 },
+        { "root ::= \"a\" root \"b\" | \"c\"", "aaa", 4 },
+        { "root ::= x{5}\nx ::= y y | \"abc\"\ny ::= [0-9] [a-z]?", "", 10 },
+        { "root ::= x{5}\nx ::= y y | \"abc\"\ny ::= [0-9] [a-z]?", "ab", 9 },
+        { "root ::= [^a]{3}", "", 3 },
+        { "root ::= [\u00e9]{3}", "\xc3\xa9\xc3", 3 },
+        { "root ::= \"a\"* <[3]> \"bc\"", "a", 3 },
+        { "root ::= a a\na ::= b b\nb ::= c c\nc ::= d d\nd ::= \"x\"{100}", "x", 1599 },
+    };
+    for (size_t i = 0; i < CR_COUNT(cases); i++) {
+        cera_grammar *g = compile(cases[i].grammar);
+        cera_grammar_state *s;
+        size_t distance = 77;
+        assert_int_equal(cera_grammar_state_new(g, &s, NULL), CERA_OK);
+        assert_int_equal(
+            cera_grammar_state_read_text(s, cases[i].text, strlen(cases[i].text), NULL), CERA_OK);
+        assert_int_equal(cera_grammar_state_distance(s, &distance, NULL), CERA_OK);
+        assert_int_equal(distance, cases[i].distance);
+        cera_grammar_state_free(s);
+        cera_grammar_free(g);
+    }
+    cera_error err;
+    size_t distance;
+    assert_int_equal(cera_grammar_state_distance(NULL, &distance, &err), CERA_E_ARG);
+}
+
 /* The states that callers hold. */
 static void states_fork_and_rewind(void **state)
 {
@@ -441,11 +479,17 @@ static void states_fork_and_rewind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps_to_the_grammar),      cmocka_unit_test(ends_where_the_grammar_may),
-        cmocka_unit_test(goes_on_where_it_was_cut),  cmocka_unit_test(fails_without_harm),
-        cmocka_unit_test(a_token_allocates_nothing), cmocka_unit_test(fails_without_memory),
-        cmocka_unit_test(states_fork_and_rewind),    cmocka_unit_test(forks_and_rewinds_go_on),
-        cmocka_unit_test(goes_on_after_a_cancel),    cmocka_unit_test(a_file_has_no_open_text),
+        cmocka_unit_test(keeps_to_the_grammar),
+        cmocka_unit_test(ends_where_the_grammar_may),
+        cmocka_unit_test(goes_on_where_it_was_cut),
+        cmocka_unit_test(fails_without_harm),
+        cmocka_unit_test(a_token_allocates_nothing),
+        cmocka_unit_test(fails_without_memory),
+        cmocka_unit_test(distances),
+        cmocka_unit_test(states_fork_and_rewind),
+        cmocka_unit_test(forks_and_rewinds_go_on),
+        cmocka_unit_test(goes_on_after_a_cancel),
+        cmocka_unit_test(a_file_has_no_open_text),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
