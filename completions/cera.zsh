@@ -41,8 +41,8 @@ _cera() {
                 '*--control-vector[control vector (GGUF), added behind each layer that it has a direction for]:FILE:_files' \
                 '*--control-vector-scaled[the same with a factor]:FILE\:SCALE:' \
                 '--control-vector-layer-range[add control vectors behind these layers only, counted from 0]:FIRST-LAST:' \
-                '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
-                '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '-p[prompt, of chat the first message; - reads standard input, as does leaving it out in a pipe]:TEXT:' \
+                '--prompt[prompt, of chat the first message; - reads standard input, as does leaving it out in a pipe]:TEXT:' \
                 '-f[read the text from a file, without its last newline]:FILE:_files' \
                 '--prompt-file[read the text from a file, without its last newline]:FILE:_files' \
                 '--chat-template[use this template\: chatml, gemma, granite, llama2, llama3, mistral, phi3, zephyr, or Jinja]:NAME:' \
@@ -101,8 +101,8 @@ _cera() {
                 '--schema-any-order[properties in any order (default\: the order of the schema)]' \
                 '-t[threads; 0\: as many as suit this machine (default 0)]:N:' \
                 '--threads[threads; 0\: as many as suit this machine (default 0)]:N:' \
-                '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
-                '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
+                '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less; of bench as many as its tests need (default 0)]:N:' \
+                '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less; of bench as many as its tests need (default 0)]:N:' \
                 '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
                 '--kv-type[type of cached keys and values (default f16)]:f16|f32|q8_0:(f16 f32 q8_0)' \
                 '--cache-dir[keep what was computed in this folder (the texts, too) and start from what is there]:DIR:' \
@@ -136,8 +136,8 @@ _cera() {
                 '*--control-vector[control vector (GGUF), added behind each layer that it has a direction for]:FILE:_files' \
                 '*--control-vector-scaled[the same with a factor]:FILE\:SCALE:' \
                 '--control-vector-layer-range[add control vectors behind these layers only, counted from 0]:FIRST-LAST:' \
-                '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
-                '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '-p[prompt, of chat the first message; - reads standard input, as does leaving it out in a pipe]:TEXT:' \
+                '--prompt[prompt, of chat the first message; - reads standard input, as does leaving it out in a pipe]:TEXT:' \
                 '--chat-template[use this template\: chatml, gemma, granite, llama2, llama3, mistral, phi3, zephyr, or Jinja]:NAME:' \
                 '--chat-template-file[use the Jinja template in a file]:FILE:_files' \
                 '--tools[list of tools, or @FILE]:JSON:' \
@@ -184,8 +184,8 @@ _cera() {
                 '--schema-any-order[properties in any order (default\: the order of the schema)]' \
                 '-t[threads; 0\: as many as suit this machine (default 0)]:N:' \
                 '--threads[threads; 0\: as many as suit this machine (default 0)]:N:' \
-                '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
-                '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
+                '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less; of bench as many as its tests need (default 0)]:N:' \
+                '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less; of bench as many as its tests need (default 0)]:N:' \
                 '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
                 '--kv-type[type of cached keys and values (default f16)]:f16|f32|q8_0:(f16 f32 q8_0)' \
                 '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
@@ -293,8 +293,8 @@ _cera() {
                 '*--control-vector[control vector (GGUF), added behind each layer that it has a direction for]:FILE:_files' \
                 '*--control-vector-scaled[the same with a factor]:FILE\:SCALE:' \
                 '--control-vector-layer-range[add control vectors behind these layers only, counted from 0]:FIRST-LAST:' \
-                '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
-                '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '-p[prompt, of chat the first message; - reads standard input, as does leaving it out in a pipe]:TEXT:' \
+                '--prompt[prompt, of chat the first message; - reads standard input, as does leaving it out in a pipe]:TEXT:' \
                 '-f[read the text from a file, without its last newline]:FILE:_files' \
                 '--prompt-file[read the text from a file, without its last newline]:FILE:_files' \
                 '--stdin[put standard input after the text, with an empty line between]' \
@@ -303,8 +303,8 @@ _cera() {
                 '--no-special[treat text that spells a control token as plain text]' \
                 '-t[threads; 0\: as many as suit this machine (default 0)]:N:' \
                 '--threads[threads; 0\: as many as suit this machine (default 0)]:N:' \
-                '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
-                '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
+                '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less; of bench as many as its tests need (default 0)]:N:' \
+                '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less; of bench as many as its tests need (default 0)]:N:' \
                 '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
                 '--kv-type[type of cached keys and values (default f16)]:f16|f32|q8_0:(f16 f32 q8_0)' \
                 '--top-k[print the K largest, in descending order; 0\: all (default 0)]:K:' \
@@ -336,8 +336,8 @@ _cera() {
                 '*--control-vector[control vector (GGUF), added behind each layer that it has a direction for]:FILE:_files' \
                 '*--control-vector-scaled[the same with a factor]:FILE\:SCALE:' \
                 '--control-vector-layer-range[add control vectors behind these layers only, counted from 0]:FIRST-LAST:' \
-                '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
-                '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '-p[prompt, of chat the first message; - reads standard input, as does leaving it out in a pipe]:TEXT:' \
+                '--prompt[prompt, of chat the first message; - reads standard input, as does leaving it out in a pipe]:TEXT:' \
                 '-f[read the text from a file, without its last newline]:FILE:_files' \
                 '--prompt-file[read the text from a file, without its last newline]:FILE:_files' \
                 '--stdin[put standard input after the text, with an empty line between]' \
@@ -346,8 +346,8 @@ _cera() {
                 '--no-special[treat text that spells a control token as plain text]' \
                 '-t[threads; 0\: as many as suit this machine (default 0)]:N:' \
                 '--threads[threads; 0\: as many as suit this machine (default 0)]:N:' \
-                '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
-                '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
+                '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less; of bench as many as its tests need (default 0)]:N:' \
+                '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less; of bench as many as its tests need (default 0)]:N:' \
                 '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
                 '--kv-type[type of cached keys and values (default f16)]:f16|f32|q8_0:(f16 f32 q8_0)' \
                 '--per-token[print a vector for each token instead of their mean]' \
@@ -379,8 +379,8 @@ _cera() {
                 '*--control-vector[control vector (GGUF), added behind each layer that it has a direction for]:FILE:_files' \
                 '*--control-vector-scaled[the same with a factor]:FILE\:SCALE:' \
                 '--control-vector-layer-range[add control vectors behind these layers only, counted from 0]:FIRST-LAST:' \
-                '-p[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
-                '--prompt[prompt; - reads it from standard input, as does leaving it out in a pipe]:TEXT:' \
+                '-p[prompt, of chat the first message; - reads standard input, as does leaving it out in a pipe]:TEXT:' \
+                '--prompt[prompt, of chat the first message; - reads standard input, as does leaving it out in a pipe]:TEXT:' \
                 '-f[read the text from a file, without its last newline]:FILE:_files' \
                 '--prompt-file[read the text from a file, without its last newline]:FILE:_files' \
                 '--stdin[put standard input after the text, with an empty line between]' \
@@ -484,8 +484,8 @@ _cera() {
                 '--prompt-text[use this text instead of random tokens\: as it is, or with -p repeated or cut to length]:TEXT:' \
                 '-t[numbers of threads, up to 256; 0\: as many as suit this machine (default 0)]:LIST:' \
                 '--threads[numbers of threads, up to 256; 0\: as many as suit this machine (default 0)]:LIST:' \
-                '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
-                '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less (default 0)]:N:' \
+                '-c[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less; of bench as many as its tests need (default 0)]:N:' \
+                '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less; of bench as many as its tests need (default 0)]:N:' \
                 '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
                 '--kv-type[type of cached keys and values (default f16)]:f16|f32|q8_0:(f16 f32 q8_0)' \
                 '-o[form of the result (default md)]:md|csv|json|jsonl:(md csv json jsonl)' \
