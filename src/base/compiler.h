@@ -41,6 +41,16 @@
 #define CR_PAUSE() ((void)0)
 #endif
 
+/* In front of a variable: it stays unset where builds clear all others. */
+#if defined(__has_attribute)
+#if __has_attribute(uninitialized)
+#define CR_UNSET __attribute__((uninitialized))
+#endif
+#endif
+#ifndef CR_UNSET
+#define CR_UNSET
+#endif
+
 #define CR_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define CR_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define CR_MAX(a, b) ((a) > (b) ? (a) : (b))

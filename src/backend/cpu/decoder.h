@@ -63,7 +63,7 @@ CR_INLINE float mxfp4_scale(uint32_t e)
 CR_INLINE void decode_blocks(const void *blocks, float *to, size_t n, decoder type)
 {
     const uint8_t *block = blocks;
-    unpacked u;
+    CR_UNSET unpacked u;
     for (size_t i = 0; i < n; i += type.weights, block += type.bytes) {
         type.unpack(&u, block);
         for (size_t part = 0; part < type.weights / PART; part++) {

@@ -55,7 +55,7 @@ CR_INLINE void multiply(const tile *t, size_t step_bytes, size_t n_x, load_lanes
         x[c] = t->x[c];
     CR_UNROLL
     for (size_t p = 0; p < CR_CHAINS / LANES; p++) {
-        vec sum[COLUMNS][ROWS];
+        CR_UNSET vec sum[COLUMNS][ROWS];
         CR_UNROLL
         for (size_t c = 0; c < n_x; c++)
             CR_UNROLL

@@ -1,9 +1,9 @@
 /* What matmul_float.h needs, four lanes: a vector is a quarter of the chains of a result. */
 #include "backend/cpu/arm/decode4.h"
 
-/* 24 chains, six of a column and one of a row are 31 of 32 registers. The quarters read the same
- * lines: a block of rows and columns fits L1. */
-enum { ROWS = 4, COLUMNS = 6, SPAN = 16, PANEL = 16, GROUP = 12, BLOCK = 256 };
+/* A tile has 24 chains, six of columns and one of a row in 31 of 32 registers. The quarters read the
+ * same lines: a block of a tile's rows and columns, 20 KiB, fits L1. */
+enum { ROWS = 4, COLUMNS = 6, SPAN = 16, PANEL = 16, GROUP = 6, BLOCK = 512 };
 #define COUNTS(X, ...)                                                                             \
     X(1, __VA_ARGS__)                                                                              \
     X(2, __VA_ARGS__) X(3, __VA_ARGS__) X(4, __VA_ARGS__) X(5, __VA_ARGS__) X(6, __VA_ARGS__)
