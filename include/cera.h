@@ -412,8 +412,9 @@ CERA_API void cera_grammar_options_init(cera_grammar_options *options);
 
 /* From GBNF, the dialect of llama.cpp; docs/grammar.md has it. The first rule is "root". Errors
  * name line, column and rule: CERA_E_FORMAT, or CERA_E_LIMIT for what is too large, or CERA_E_ARG
- * for a token that the vocabulary lacks. vocab may be NULL, for matching text alone, and must live
- * as long as the grammar is used. A rule that nothing uses is a warning in the log. */
+ * for a token that the vocabulary lacks, or that ends a generation where more must follow. vocab
+ * may be NULL, for matching text alone, and must live as long as the grammar is used. A rule that
+ * nothing uses is a warning in the log. */
 CERA_API cera_status cera_grammar_from_gbnf(const char *text, size_t n, const cera_vocab *vocab,
                                             const cera_grammar_options *options, cera_grammar **out,
                                             cera_error *err);

@@ -309,6 +309,85 @@ static uint32_t run_walk(const cr_automaton *a, walk *w, uint32_t root)
     return circle;
 }
 
+/* ---- where a text may end ------------------------------------------------------------------ */
+
+/* Marks the nodes from which their rule may end with nothing read: backwards, from those where it
+ * does. queue: [n_nodes]; first: [n_nodes + 1], into `from`; from: [n_edges]. */
+static void find_returns(const cr_automaton *a, bool *returns, uint32_t *queue, uint32_t *first,
+                         uint32_t *from)
+{
+    for (int fill = 0; fill < 2; fill++) {
+        for (uint32_t n = 0; n < a->n_nodes; n++) {
+            for (uint32_t i = 0; i < a->nodes[n].n_edges; i++) {
+                const cr_edge *edge = &a->edges[a->nodes[n].edges + i];
+                const bool is_free = edge->kind == CR_EDGE_CALL ? a->rules[edge->value].is_empty
+                                                                : edge->kind == CR_EDGE_EMPTY;
+                if (is_free && fill)
+                    from[--first[edge->target]] = n;
+                else if (is_free)
+                    first[edge->target]++;
+            }
+        }
+        for (uint32_t n = 1; n <= a->n_nodes && !fill; n++)
+            first[n] += first[n - 1];
+    }
+    uint32_t n_queue = 0;
+    for (uint32_t n = 0; n < a->n_nodes; n++) {
+        returns[n] = a->nodes[n].returns;
+        if (returns[n])
+            queue[n_queue++] = n;
+    }
+    for (uint32_t at = 0; at < n_queue; at++) {
+        for (uint32_t i = first[queue[at]]; i < first[queue[at] + 1]; i++) {
+            if (!returns[from[i]])
+                queue[n_queue++] = from[i];
+            returns[from[i]] = true;
+        }
+    }
+}
+
+/* Marks the rules behind which something must follow somewhere. queue: [n_rules]. */
+static void find_followed(const cr_automaton *a, const bool *returns, walk *w, bool *followed)
+{
+    uint32_t n_queue = 0;
+    for (uint32_t n = 0; n < a->n_nodes; n++) {
+        for (uint32_t i = 0; i < a->nodes[n].n_edges; i++) {
+            const cr_edge *edge = &a->edges[a->nodes[n].edges + i];
+            if (edge->kind != CR_EDGE_CALL || returns[edge->target] || followed[edge->value] ||
+                !a->rules[a->nodes[n].rule].is_reached)
+                continue;
+            followed[edge->value] = true;
+            w->path[n_queue++] = edge->value;
+        }
+    }
+    for (uint32_t at = 0; at < n_queue; at++) {
+        for (uint32_t i = w->first[w->path[at]]; i < w->first[w->path[at] + 1]; i++) {
+            if (!followed[w->calls[i]])
+                w->path[n_queue++] = w->calls[i];
+            followed[w->calls[i]] = true;
+        }
+    }
+}
+
+bool cr_automaton_find_exits(cr_automaton *a, bool **exits)
+{
+    walk all;
+    *exits = cr_arena_array(&a->arena, a->n_nodes + 1, sizeof **exits);
+    bool *followed = cr_arena_array(&a->arena, a->n_rules + 1, sizeof *followed);
+    uint32_t *queue = cr_arena_array(&a->arena, a->n_nodes + 1, sizeof *queue);
+    uint32_t *first = cr_arena_array(&a->arena, a->n_nodes + 1, sizeof *first);
+    uint32_t *from = cr_arena_array(&a->arena, a->n_edges + 1, sizeof *from);
+    if (!*exits || !followed || !queue || !first || !from || !new_walk(a, NULL, &all))
+        return false;
+    find_returns(a, *exits, queue, first, from);
+    find_followed(a, *exits, &all, followed);
+    for (uint32_t n = 0; n < a->n_nodes; n++)
+        (*exits)[n] = (*exits)[n] && !followed[a->nodes[n].rule];
+    return true;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------- */
+
 static cera_status check(cr_automaton *a, bool is_made, cera_error *err)
 {
     spread empty, finite;

@@ -110,6 +110,10 @@ void cr_builder_chars(cr_builder *b, uint32_t from, uint32_t to, const cr_range 
 /* Sets `unicode` of every node. */
 void cr_automaton_find_unicode(cr_automaton *automaton);
 
+/* The nodes from which the text may end with nothing read, wherever their rule is used: [n_nodes],
+ * in the automaton's arena. False without memory. */
+bool cr_automaton_find_exits(cr_automaton *automaton, bool **exits);
+
 /* The bytes of characters outside ASCII: what may follow what. */
 typedef struct cr_byte_path {
     uint8_t n;

@@ -16,6 +16,11 @@ typedef struct repeat {
     uint32_t rule, owner, line, column;
 } repeat;
 
+/* A token that ends a generation, as the node behind it. */
+typedef struct end {
+    uint32_t node, line, column;
+} end;
+
 typedef struct parser {
     cr_builder b;
     const char *text;
@@ -30,6 +35,7 @@ typedef struct parser {
     size_t n_slots; /* a power of two */
     cr_buf ranges;  /* of cr_range: the class being read */
     cr_buf repeats; /* of repeat */
+    cr_buf ends;    /* of end */
     cera_error *err;
 } parser;
 
@@ -400,13 +406,17 @@ static cera_status parse_token(parser *p, uint32_t *at)
     if (peek(p) != '>')
         return expected(p, "a > at the end of the token");
     p->at++;
-    uint32_t id;
+    uint32_t id = 0;
     CR_TRY(find_token(p, (cr_str){ p->text + start, p->at - start }, start, &id));
     uint32_t next = new_node(p);
     cr_builder_edge(&p->b, *at,
                     (cr_edge){ .target = next,
                                .value = id,
                                .kind = negate ? CR_EDGE_NOT_TOKEN : CR_EDGE_TOKEN });
+    const end note = { next, p->line, (uint32_t)(start - p->line_start + 1) };
+    if (!negate && p->vocab && cr_vocab_is_end(p->vocab, (int32_t)id) &&
+        !cr_buf_append(&p->ends, &note, sizeof note))
+        p->b.no_memory = true;
     *at = next;
     return CERA_OK;
 }
@@ -715,6 +725,30 @@ static cera_status check_repeats(const parser *p, const cr_automaton *a)
     return CERA_OK;
 }
 
+/* What is behind a token that ends a generation is never generated. */
+static cera_status check_ends(const parser *p, cr_automaton *a)
+{
+    const end *ends = (const end *)(const void *)p->ends.data;
+    const size_t n = p->ends.size / sizeof *ends;
+    const cr_arena_mark before = cr_arena_get_mark(&a->arena);
+    bool *exits = NULL;
+    cera_status status = CERA_OK;
+    if (n > 0 && !cr_automaton_find_exits(a, &exits))
+        status = cr_fail_nomem(p->err, 0, "a grammar");
+    for (size_t i = 0; i < n && status == CERA_OK; i++) {
+        const cr_grammar_rule *rule = &a->rules[a->nodes[ends[i].node].rule];
+        const cr_str name = a->rules[rule->owner].name;
+        if (rule->is_reached && !exits[ends[i].node])
+            status = cr_fail(
+                p->err, CERA_E_ARG,
+                "grammar: line %u, column %u, rule \"%.*s\": expected the end behind a "
+                "token that ends a generation, found more that must follow",
+                ends[i].line, ends[i].column, (int)CR_MIN(name.size, (size_t)64), name.data);
+    }
+    cr_arena_to_mark(&a->arena, before);
+    return status;
+}
+
 static cera_status compile(parser *p, cr_automaton **out)
 {
     uint32_t root = 0;
@@ -724,6 +758,8 @@ static cera_status compile(parser *p, cr_automaton **out)
     cr_automaton *automaton;
     CR_TRY(cr_builder_finish(&p->b, root, &automaton, p->err));
     cera_status status = check_repeats(p, automaton);
+    if (status == CERA_OK)
+        status = check_ends(p, automaton);
     if (status == CERA_OK)
         *out = automaton;
     else
@@ -749,7 +785,9 @@ cera_status cr_gbnf_compile(const cr_gbnf_source *source, cr_host *host, cr_auto
     cr_buf_init(&p.slots, host, CR_MEM_SCRATCH);
     cr_buf_init(&p.ranges, host, CR_MEM_SCRATCH);
     cr_buf_init(&p.repeats, host, CR_MEM_SCRATCH);
+    cr_buf_init(&p.ends, host, CR_MEM_SCRATCH);
     cera_status status = compile(&p, out);
+    cr_buf_done(&p.ends);
     cr_buf_done(&p.repeats);
     cr_buf_done(&p.ranges);
     cr_buf_done(&p.slots);

@@ -26,7 +26,8 @@ typedef struct cr_gbnf_source {
 
 /* Compiles the text; its first rule is the one named "root". Errors name line, column and rule:
  * CERA_E_FORMAT for the text, CERA_E_LIMIT for one that is too large, too deep or repeats too
- * much, CERA_E_ARG for a token that the vocabulary lacks. */
+ * much, CERA_E_ARG for a token that the vocabulary lacks, or that ends a generation where more must
+ * follow. */
 cera_status cr_gbnf_compile(const cr_gbnf_source *source, cr_host *host, cr_automaton **out,
                             cera_error *err);
 

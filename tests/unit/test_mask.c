@@ -364,7 +364,8 @@ static void reads_token_references(void **state)
     (void)state;
     uint32_t start = id_of(tiny, "<|im_start|>"), end = id_of(tiny, "<|im_end|>");
     cr_automaton *a = compile(
-        cr_str_from("root ::= <|im_start|> !<|im_end|>* <|im_end|> \"<|im_start|>\" <[5]>?"), tiny);
+        cr_str_from("root ::= <|im_start|> !<|im_start|>* <|im_start|> \"<|im_end|>\" <[5]>?"),
+        tiny);
     cr_matcher *m;
     assert_int_equal(cr_matcher_new(a, tiny_table, &host, &m, NULL), CERA_OK);
     const uint64_t *bits;
@@ -377,14 +378,14 @@ static void reads_token_references(void **state)
     assert_int_equal(cr_matcher_mask(m, (int32_t)start, &bits, NULL), CERA_OK);
     for (uint32_t i = 0; i < tiny_table->n_tokens; i++) {
         bool is_text = cr_vocab_is_text(tiny, (int32_t)i) && !cr_vocab_is_end(tiny, (int32_t)i);
-        assert_int_equal(cr_bit_get(bits, i), is_text || i == end);
+        assert_int_equal(cr_bit_get(bits, i), is_text || i == start);
     }
     assert_int_equal(cr_matcher_read_token(m, -1, 400, NULL), CERA_OK);
     assert_int_equal(cr_matcher_read_token(m, -1, 500, NULL), CERA_OK);
-    assert_int_equal(cr_matcher_read_token(m, -1, (int32_t)start, NULL), CERA_E_ARG);
-    assert_int_equal(cr_matcher_read_token(m, -1, (int32_t)end, NULL), CERA_OK);
-    assert_int_equal(cr_matcher_read_token(m, -1, (int32_t)start, NULL), CERA_E_ARG);
-    assert_int_equal(cr_matcher_read_text(m, cr_str_from("<|im_start|>"), NULL), CERA_OK);
+    assert_int_equal(cr_matcher_read_token(m, -1, (int32_t)end, NULL), CERA_E_ARG);
+    assert_int_equal(cr_matcher_read_token(m, -1, (int32_t)start, NULL), CERA_OK);
+    assert_int_equal(cr_matcher_read_token(m, -1, (int32_t)end, NULL), CERA_E_ARG);
+    assert_int_equal(cr_matcher_read_text(m, cr_str_from("<|im_end|>"), NULL), CERA_OK);
     assert_true(cr_matcher_is_complete(m));
     assert_false(cr_matcher_is_at_end(m));
     assert_int_equal(cr_matcher_read_token(m, -1, 5, NULL), CERA_OK);
@@ -401,6 +402,52 @@ static void reads_token_references(void **state)
     assert_non_null(strstr(err.message, "expected the text of one token"));
     source.text = cr_str_from("root ::= <[1024]>");
     assert_int_equal(cr_gbnf_compile(&source, &host, &none, &err), CERA_E_ARG);
+}
+
+/* A token that ends a generation may stand where the text may end behind it, and nowhere else. */
+static void refuses_what_follows_an_end(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *grammar, *place; /* of the token that is refused; NULL: none */
+    } cases[] = {
+        { "root ::= \"a\" <|im_end|>", NULL },
+        { "root ::= <|im_end|> | \"a\"", NULL },
+        { "root ::= \"a\" <|im_end|> \"b\"?", NULL },
+        { "root ::= \"a\" <|im_end|> none none\nnone ::= \"\" | \"b\"", NULL },
+        { "root ::= (\"a\" <|im_end|>)*", NULL },
+        { "root ::= (\"a\" <|im_end|>?){0,9}", NULL },
+        { "root ::= \"a\" root | x\nx ::= <|im_end|>", NULL },
+        { "root ::= \"a\" !<|im_end|> \"b\"", NULL },
+        { "root ::= \"a\" <|im_start|> \"b\"", NULL },
+        { "root ::= \"a\"\nother ::= <|im_end|> \"b\"", NULL },
+        { "root ::= \"a\" <|im_end|> \"b\"", "line 1, column 14, rule \"root\"" },
+        { "root ::= \"a\" <[4]> \"b\"", "line 1, column 14, rule \"root\"" },
+        { "root ::= \"a\" (<|im_end|> \"b\")?", "line 1, column 15, rule \"root\"" },
+        { "root ::= (\"a\" <|im_end|>){2}", "line 1, column 15, rule \"root\"" },
+        { "root ::= \"a\" <|im_end|> <|im_end|>", "line 1, column 14, rule \"root\"" },
+        { "root ::= \"a\" y \"b\" | x\ny ::= \"c\" | x\nx ::= <|im_end|>",
+          "line 3, column 7, rule \"x\"" },
+        { "root ::= \"(\" root \")\" | <|im_end|>", "line 1, column 25, rule \"root\"" },
+    };
+    for (size_t i = 0; i < CR_COUNT(cases); i++) {
+        cr_automaton *a = NULL;
+        cera_error err = { 0 };
+        a_grammar = cases[i].grammar;
+        cr_gbnf_source source = { .text = cr_str_from(cases[i].grammar),
+                                  .max_size = CR_GBNF_MAX_TEXT,
+                                  .vocab = tiny };
+        const cera_status status = cr_gbnf_compile(&source, &host, &a, &err);
+        cr_automaton_free(a);
+        char wanted[256];
+        snprintf(wanted, sizeof wanted,
+                 "grammar: %s: expected the end behind a token that ends a generation, found more "
+                 "that must follow",
+                 cases[i].place ? cases[i].place : "");
+        if (status != (cases[i].place ? CERA_E_ARG : CERA_OK) ||
+            (cases[i].place && strcmp(err.message, wanted) != 0))
+            fail_msg("%s: %s", cases[i].grammar, err.message);
+    }
 }
 
 static void fails_without_memory(void **state)
@@ -435,6 +482,7 @@ int main(void)
         cmocka_unit_test(masks_are_shared_where_they_are_equal),
         cmocka_unit_test(masks_escape_to_the_right_place),
         cmocka_unit_test(reads_token_references),
+        cmocka_unit_test(refuses_what_follows_an_end),
         cmocka_unit_test(fails_without_memory),
     };
     return cmocka_run_group_tests(tests, open_vocabs, close_vocabs);
