@@ -591,10 +591,11 @@ CERA_API void cera_tool_grammar_options_init(cera_tool_grammar_options *options)
  * control tokens of it are read as these. Reasoning is no part of the grammar: begin with it when
  * cera_chat_parser_is_reasoning says that there is none any more.
  *
- * CERA_E_ARG for what is no list of tools, two tools of one name, or a name in `only` that there is
- * not; CERA_E_UNSUPPORTED for a format whose calls cannot be constrained (none, gemma4, kimi-k3), a
- * name that it cannot write and a schema that cannot be enforced, with the tool's name, the keyword
- * and the JSON pointer to it in the tool's schema. */
+ * CERA_E_ARG for what is no list of tools, a tool whose "parameters" are no schema of an object or
+ * are missing beside a member that is not known ("input_schema"), two tools of one name, or a name
+ * in `only` that there is not; CERA_E_UNSUPPORTED for a format whose calls cannot be constrained
+ * (none, gemma4, kimi-k3), a name that it cannot write and a schema that cannot be enforced, with
+ * the tool's name, the keyword and the JSON pointer to it in the tool's schema. */
 CERA_API cera_status cera_grammar_from_tools(const char *tools, size_t n, const cera_vocab *vocab,
                                              const cera_tool_grammar_options *options,
                                              cera_grammar **out, cera_error *err);

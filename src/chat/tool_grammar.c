@@ -10,6 +10,11 @@
 /* A name is no longer than what is read as one (calls_internal.h). */
 enum { MAX_CALLS = 16, MAX_NAME = 256, MAX_BARE_NAME = 128, PREFIX = 24 };
 
+/* What holds for arguments beside the tool's schema, which # is: they are an object, and there are
+ * no others than it names, unless it says so, as what has `properties` is closed. To say that there
+ * are no others would take away what a reference or an anyOf in it names. */
+static const char closed[] = "{\"type\": \"object\", \"properties\": {}, \"$ref\": \"#\"}";
+
 typedef struct writer {
     const cr_tool_grammar_options *options;
     const cr_call_form *form;
@@ -17,6 +22,7 @@ typedef struct writer {
     bool is_python; /* arguments are written as Python's */
     bool is_tagged; /* each argument is written by itself */
     cr_schema_options schema;
+    const cr_json *closed;
     char end_tag[CR_SCHEMA_MAX_TAG + 1];
     cr_host *host;
     cr_arena arena;
@@ -189,45 +195,6 @@ static void find_end_tag(writer *w)
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
-static cr_json *add_member(writer *w, cr_json *object, const char *key, cr_json_kind kind)
-{
-    cr_json *value = cr_arena_array(&w->arena, 1, sizeof *value);
-    if (value == NULL) {
-        w->out.no_memory = true;
-        return NULL;
-    }
-    *value =
-        (cr_json){ .kind = kind, .index = object->n++, .key = cr_str_from(key), .parent = object };
-    cr_json **last = &object->first;
-    while (*last != NULL)
-        last = &(*last)->next;
-    *last = value;
-    object->slots = NULL; /* which do not know it */
-    return value;
-}
-
-/* What the tool's schema leaves open is added to it: a tool takes the arguments that it names and no
- * others, unless it says so. NULL: no memory. */
-static cr_json *complete_parameters(writer *w, const cr_json *function)
-{
-    /* The list of tools is this call's own. */
-    cr_json *schema = (cr_json *)cr_json_get(function, "parameters");
-    if (schema == NULL || schema->kind == CR_JSON_NULL)
-        schema = add_member(w, (cr_json *)function, "parameters", CR_JSON_OBJECT);
-    if (schema == NULL || schema->kind != CR_JSON_OBJECT)
-        return schema;
-    if (cr_json_get(schema, "type") == NULL) {
-        cr_json *type = add_member(w, schema, "type", CR_JSON_STRING);
-        if (type != NULL)
-            type->text = cr_str_from("object");
-    }
-    if (cr_json_get(schema, "properties") == NULL)
-        add_member(w, schema, "properties", CR_JSON_OBJECT);
-    if (cr_json_get(schema, "additionalProperties") == NULL)
-        add_member(w, schema, "additionalProperties", CR_JSON_FALSE);
-    return schema;
-}
-
 /* Names that are written without quotes: of letters, digits and _, and `more`, with a letter
  * first. */
 static bool is_name(cr_str name, const char *more)
@@ -349,17 +316,16 @@ static cera_status add_call(writer *w, const cr_json *function, cr_str name, siz
                     w->options->format->name);
     if (name.size > MAX_NAME)
         return fail(w, name, CERA_E_UNSUPPORTED, "expected a name of at most %d bytes", MAX_NAME);
-    const cr_json *schema = complete_parameters(w, function);
-    if (schema == NULL || w->out.no_memory)
-        return cr_fail_nomem(w->err, 0, "a grammar");
-    if (schema->kind != CR_JSON_OBJECT)
-        return fail(w, name, CERA_E_ARG, "expected an object in parameters");
+    static const cr_json none = { .kind = CR_JSON_OBJECT };
+    const cr_json *schema = cr_json_get(function, "parameters");
+    if (!cr_json_is(schema, CR_JSON_OBJECT))
+        schema = &none;
     char prefix[PREFIX], rule[PREFIX + 24];
     if (w->is_python || w->is_tagged) {
         CR_TRY(add_arguments(w, schema, name, i));
         snprintf(rule, sizeof rule, "c%zu-0-first", i);
     } else {
-        CR_TRY(add_schema(w, schema, schema, name, prefix));
+        CR_TRY(add_schema(w, schema, w->closed, name, prefix));
         snprintf(rule, sizeof rule, "%sroot", prefix);
     }
     cr_buf quoted;
@@ -504,6 +470,8 @@ cera_status cr_tool_grammar_to_gbnf(cr_str text, const cr_tool_grammar_options *
     cr_buf_init(&w.shared, host, CR_MEM_SCRATCH);
     cr_tools tools;
     cera_status status = cr_tools_init(&tools, text, host, err);
+    if (status == CERA_OK)
+        status = cr_schema_read(cr_str_from(closed), &w.arena, &w.closed, err);
     if (status == CERA_OK)
         status = write_grammar(&w, &tools);
     *out = w.out.buf;

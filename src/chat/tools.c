@@ -21,8 +21,57 @@ static const cr_json *find_tool(const cr_tools *tools, cr_str name)
     return tool;
 }
 
+/* What a tool says of its arguments must be understood: what is not would be missing in calls. */
+static cera_status check_members(cr_str name, const cr_json *object, cera_error *err)
+{
+    static const char *const known[] = { "name", "description", "strict", "type", "function" };
+    for (const cr_json *k = object->first; k != NULL; k = k->next) {
+        size_t i = 0;
+        while (i < CR_COUNT(known) && !cr_str_is(k->key, known[i]))
+            i++;
+        if (i == CR_COUNT(known) && k->kind != CR_JSON_NULL)
+            return cr_fail(err, CERA_E_ARG,
+                           "tool %.*s: expected \"parameters\" with the schema of its arguments, "
+                           "found \"%.*s\"",
+                           (int)CR_MIN(name.size, (size_t)64), name.data,
+                           (int)CR_MIN(k->key.size, (size_t)64), k->key.data);
+    }
+    return CERA_OK;
+}
+
+/* Whether a type, which may be a list or left out, can be this. */
+static bool may_be(const cr_json *type, const char *wanted)
+{
+    const cr_json *one = cr_json_first(type, CR_JSON_ARRAY);
+    while (one != NULL && !cr_str_is(cr_json_str(one), wanted))
+        one = one->next;
+    return type == NULL || one != NULL || cr_str_is(cr_json_str(type), wanted);
+}
+
+static cera_status check_tool(const cr_json *tool, cera_error *err)
+{
+    const cr_json *function = cr_tool_function(tool);
+    const cr_json *parameters = cr_json_get(function, "parameters");
+    const cr_str name = cr_tool_name(tool);
+    const int n = (int)CR_MIN(name.size, (size_t)64);
+    if (!may_be(cr_json_get(tool, "type"), "function"))
+        return cr_fail(err, CERA_E_ARG, "tool %.*s: expected \"function\" as its type", n,
+                       name.data);
+    if (parameters == NULL || parameters->kind == CR_JSON_NULL) {
+        CR_TRY(check_members(name, tool, err));
+        return check_members(name, function, err);
+    }
+    if (parameters->kind != CR_JSON_OBJECT)
+        return cr_fail(err, CERA_E_ARG, "tool %.*s: expected an object in parameters", n,
+                       name.data);
+    if (!may_be(cr_json_get(parameters, "type"), "object"))
+        return cr_fail(err, CERA_E_ARG, "tool %.*s: expected \"object\" as the type of parameters",
+                       n, name.data);
+    return CERA_OK;
+}
+
 /* A call has a name and nothing else to tell which tool is meant. */
-static cera_status check_names(const cr_tools *tools, cera_error *err)
+static cera_status check_tools(const cr_tools *tools, cera_error *err)
 {
     for (const cr_json *tool = tools->list->first; tool != NULL; tool = tool->next) {
         const cr_str name = cr_tool_name(tool);
@@ -33,6 +82,7 @@ static cera_status check_names(const cr_tools *tools, cera_error *err)
             return cr_fail(err, CERA_E_ARG,
                            "tools: expected one of each name, found two of \"%.*s\"",
                            (int)CR_MIN(name.size, (size_t)128), name.data);
+        CR_TRY(check_tool(tool, err));
     }
     return CERA_OK;
 }
@@ -56,7 +106,7 @@ cera_status cr_tools_init(cr_tools *tools, cr_str json, cr_host *host, cera_erro
         return cr_fail(err, status == CERA_E_FORMAT ? CERA_E_ARG : status, "%s", inner.message);
     if (tools->list->kind != CR_JSON_ARRAY)
         return cr_fail(err, CERA_E_ARG, "tools: expected a list, found something else");
-    return check_names(tools, err);
+    return check_tools(tools, err);
 }
 
 void cr_tools_done(cr_tools *tools)

@@ -10,8 +10,9 @@ typedef struct cr_tools {
 } cr_tools;
 
 /* json: a list as in OpenAI's API, [{"type": "function", "function": {"name": ..., "parameters":
- * ...}}], or without the envelope; names differ. Copied. CERA_E_ARG for anything else. Done with in
- * any case. */
+ * ...}}], or without the envelope; names differ, parameters are schemas of objects, and where there
+ * are none the tool has no members that would say what they are. Copied. CERA_E_ARG for anything
+ * else. Done with in any case. */
 cera_status cr_tools_init(cr_tools *tools, cr_str json, cr_host *host, cera_error *err);
 void cr_tools_done(cr_tools *tools);
 /* The function in an element of the list, and its name. */

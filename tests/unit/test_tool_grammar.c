@@ -441,6 +441,101 @@ static void keeps_to_schemas(void **state)
     }
 }
 
+/* What arguments there are may stand behind a reference, or in a choice, where they are one object;
+ * there are no others. */
+static void finds_arguments_anywhere(void **state)
+{
+    (void)state;
+#define ONE                                                                                        \
+    "{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\"}}, \"required\": [\"a\"]}"
+#define TWO "{\"properties\": {\"b\": {\"type\": \"boolean\"}}, \"required\": [\"b\"]}"
+    static const struct {
+        const char *tools, *keyword;
+        bool has_b;
+    } cases[] = {
+        { F("{\"$ref\": \"#/$defs/A\", \"$defs\": {\"A\": " ONE "}}"), "$ref", false },
+        { F("{\"allOf\": [" ONE "]}"), "allOf", false },
+        { F("{\"type\": \"object\", \"anyOf\": [" ONE ", " TWO "]}"), "anyOf", true },
+        { F("{\"type\": [\"object\", \"null\"], \"oneOf\": [" ONE ", " TWO "]}"), "oneOf", true },
+    };
+    for (size_t i = 0; i < CR_COUNT(cases); i++) {
+        cera_tool_grammar_options options = options_of("apertus", CERA_TOOL_REQUIRED);
+        cera_grammar *g = make(cases[i].tools, NULL, &options);
+#define CALL(arguments) "<|tools_prefix|>[{\"f\": " arguments "}]<|tools_suffix|>"
+        assert_true(accepts(g, CALL("{\"a\": 1}")));
+        assert_int_equal(accepts(g, CALL("{\"b\": true}")), cases[i].has_b);
+        assert_false(accepts(g, CALL("{}")));
+        assert_false(accepts(g, CALL("null")));
+        assert_false(accepts(g, CALL("{\"a\": \"1\"}")));
+        assert_false(accepts(g, CALL("{\"a\": 1, \"c\": 1}")));
+        cera_grammar_free(g);
+        static const char *const formats[] = { "glm", "lfm2" };
+        for (size_t k = 0; k < CR_COUNT(formats); k++) {
+            char message[256];
+            snprintf(message, sizeof message,
+                     "tool f: expected properties alone in its parameters, found \"%s\", which "
+                     "format %s cannot enforce",
+                     cases[i].keyword, formats[k]);
+            options.format = formats[k];
+            refuses(cases[i].tools, &options, CERA_E_UNSUPPORTED, message);
+        }
+    }
+}
+
+/* What is not understood would be missing in the calls. */
+static void refuses_definitions_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tools, *message;
+    } cases[] = {
+        { F("[1]"), "tool f: expected an object in parameters" },
+        { F("\"x\""), "tool f: expected an object in parameters" },
+        { F("true"), "tool f: expected an object in parameters" },
+        { F("{\"type\": \"string\"}"), "tool f: expected \"object\" as the type of parameters" },
+        { F("{\"type\": [\"string\", \"null\"]}"),
+          "tool f: expected \"object\" as the type of parameters" },
+        { F("{\"type\": null}"), "tool f: expected \"object\" as the type of parameters" },
+        { "[{\"name\": \"ping\"}, {\"name\": \"f\", \"input_schema\": {\"type\": \"object\"}}]",
+          "tool f: expected \"parameters\" with the schema of its arguments, found "
+          "\"input_schema\"" },
+        { "[{\"type\": \"function\", \"function\": {\"name\": \"f\"}, \"parameters\": {}}]",
+          "tool f: expected \"parameters\" with the schema of its arguments, found "
+          "\"parameters\"" },
+        { "[{\"type\": \"custom\", \"name\": \"f\"}]",
+          "tool f: expected \"function\" as its type" },
+    };
+    static const char *const formats[] = { "hermes", "xml", "lfm2" };
+    for (size_t i = 0; i < CR_COUNT(cases); i++) {
+        for (size_t f = 0; f < CR_COUNT(formats); f++) {
+            const cera_tool_grammar_options options = options_of(formats[f], CERA_TOOL_REQUIRED);
+            refuses(cases[i].tools, &options, CERA_E_ARG, cases[i].message);
+        }
+        cera_chat_parser_options options;
+        cera_chat_parser_options_init(&options);
+        options.format = "hermes";
+        options.tools = cases[i].tools;
+        const cera_chat_sink sink = { 0 };
+        cera_chat_parser *parser = NULL;
+        cera_error err = { 0 };
+        assert_int_equal(cera_chat_parser_new(&options, &sink, &parser, &err), CERA_E_ARG);
+        assert_string_equal(err.message, cases[i].message);
+    }
+    static const char *const without[] = {
+        "[{\"name\": \"f\", \"description\": \"\", \"strict\": false}]",
+        "[{\"name\": \"f\", \"parameters\": null, \"input_schema\": null}]",
+        "[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]",
+        "[{\"name\": \"f\", \"parameters\": {}, \"return\": {\"type\": \"string\"}}]",
+    };
+    for (size_t i = 0; i < CR_COUNT(without); i++) {
+        const cera_tool_grammar_options options = options_of("apertus", CERA_TOOL_REQUIRED);
+        cera_grammar *g = make(without[i], NULL, &options);
+        assert_true(accepts(g, CALL("{}")));
+        assert_false(accepts(g, CALL("{\"a\": 1}")));
+        cera_grammar_free(g);
+    }
+}
+
 static void refuses_schemas_by_place(void **state)
 {
     (void)state;
@@ -461,7 +556,6 @@ static void refuses_schemas_by_place(void **state)
             F("{\"properties\": {\"x\": {\"type\": \"text\"}}}"), &options, CERA_E_FORMAT,
             "tool f: schema: #/properties/x/type: expected null, boolean, object, array, string, "
             "integer or number");
-        refuses(F("[]"), &options, CERA_E_ARG, "tool f: expected an object in parameters");
     }
     const cera_tool_grammar_options xml = options_of("xml", CERA_TOOL_REQUIRED);
     refuses(
@@ -588,6 +682,8 @@ int main(void)
         cmocka_unit_test(goes_on_behind_the_prompt),
         cmocka_unit_test(finds_the_format),
         cmocka_unit_test(keeps_to_schemas),
+        cmocka_unit_test(finds_arguments_anywhere),
+        cmocka_unit_test(refuses_definitions_by_name),
         cmocka_unit_test(refuses_schemas_by_place),
         cmocka_unit_test(leaves_out_where_that_is_wanted),
         cmocka_unit_test(refuses_wrong_arguments),
