@@ -462,6 +462,13 @@ static void fails_without_memory(void **state)
         cr_token_table *t = NULL;
         cera_status status = cr_token_table_new(tiny, &failing, &t, NULL);
         cr_token_table_free(t);
+        const cr_gbnf_source source = { .text = cr_str_from("root ::= \"a\" <|im_end|>"),
+                                        .max_size = CR_GBNF_MAX_TEXT,
+                                        .vocab = tiny };
+        cr_automaton *a = NULL;
+        if (status == CERA_OK)
+            status = cr_gbnf_compile(&source, &failing, &a, NULL);
+        cr_automaton_free(a);
         assert_null(fault_check(&f));
         bool reached = fault_hits(&f) > 0;
         fault_done(&f);
