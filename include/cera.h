@@ -99,6 +99,7 @@ typedef struct cera_os_stat {
     uint64_t size; /* bytes */
     int64_t mtime_ns;
     uint64_t device, inode;
+    uint32_t mode; /* permissions as POSIX has them, such as 0644 */
     bool is_regular;
 } cera_os_stat;
 
@@ -110,8 +111,9 @@ typedef struct cera_os {
     int (*stat)(void *ctx, void *file, cera_os_stat *out);
     /* Reads up to n bytes at offset: the count (0 at the end), or -errno. May be short. */
     int64_t (*read)(void *ctx, void *file, void *buf, size_t n, uint64_t offset);
-    /* Creates a file for writing; EEXIST when there is one of that name. */
-    int (*create)(void *ctx, const char *path, void **file);
+    /* Creates a file for writing; EEXIST when there is one of that name. mode: its permissions; 0:
+     * those that new files have. */
+    int (*create)(void *ctx, const char *path, uint32_t mode, void **file);
     /* Writes up to n bytes at offset: the count, or -errno. May be short. */
     int64_t (*write)(void *ctx, void *file, const void *buf, size_t n, uint64_t offset);
     /* Returns when what was written to the file survives a loss of power. */
@@ -121,6 +123,9 @@ typedef struct cera_os {
     /* The same as sync, for the names in the folder that holds `path`. */
     int (*sync_folder)(void *ctx, const char *path);
     int (*remove)(void *ctx, const char *path);
+    /* Where a symbolic link leads, as it says itself, with a NUL: ENAMETOOLONG where `room` is too
+     * small, EINVAL for what is no link. */
+    int (*read_link)(void *ctx, const char *path, char *to, size_t room);
     /* Creates a folder that only this user may look into; one that is there is as good. */
     int (*make_folder)(void *ctx, const char *path);
     /* Calls each() with name and facts of every regular file of a folder, in any order, until it
@@ -159,6 +164,13 @@ typedef struct cera_host {
 /* malloc and this operating system, no log. Of allocations and maps of 8 MiB and more, Linux is asked
  * for pages of 2 MiB; that is part of these tables, and of no others. */
 CERA_API void cera_host_init(cera_host *host);
+
+/* Writes a file whole or not at all: until it is complete and on the disk, and after any failure,
+ * the name stands for what it did before. Symbolic links are followed. A file that is replaced
+ * keeps its permissions, a new one gets `mode` (0: those that new files have). What is no regular
+ * file is refused with CERA_E_IO. host: NULL for the default tables. */
+CERA_API cera_status cera_host_write_file(const cera_host *host, const char *path, uint32_t mode,
+                                          const void *data, size_t n, cera_error *err);
 
 /* ---- source: where a model comes from ---------------------------------------------------- */
 

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_TOKENS = 512, LEAVE = -1 };
@@ -350,44 +349,31 @@ static int failed(const dialogue *d, const char *what, const char *path, const c
     return d->chat.is_interactive ? EXIT_OK : EXIT_RUNTIME;
 }
 
-/* Why nothing is saved under this name: a rename would replace what has it. */
-static const char *not_replaced(const dialogue *d, const char *path)
-{
-    struct stat st;
-    if (model_is_file(&d->args, path))
-        return "it is the model's file";
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return "expected a regular file or nothing of that name";
-    return NULL;
-}
-
-/* Written under another name first: a full disk costs nothing that was saved before. */
 static int do_save(dialogue *d, const char *path)
 {
+    enum { PRIVATE = 0600 }; /* what was said is nobody else's */
     const chat *c = &d->chat;
     if (*path == '\0')
         return wrong(d, "/save needs the name of a file", NULL);
-    const char *why = not_replaced(d, path);
-    if (why != NULL)
-        return failed(d, "cannot write", path, why);
+    if (model_is_file(&d->args, path))
+        return failed(d, "cannot write", path, "it is the model's file");
     json_t *root = json_pack("{s:s, s:o}", "schema", "cera.chat/1", "model",
                              json_text(c->path, strlen(c->path)));
     json_t *talk = keep_talk(c);
     json_object_update(root, talk);
     json_decref(talk);
-    bytes part = { 0 };
-    bytes_printf(&part, "%s.part", path);
-    FILE *file = fopen(part.data, "wb");
-    bool ok = file != NULL && json_dumpf(root, file, JSON_INDENT(2)) == 0;
-    ok = file != NULL && fputc('\n', file) != EOF && ok;
-    ok = file != NULL && fclose(file) == 0 && ok;
-    ok = ok && rename(part.data, path) == 0;
-    int error = errno;
-    if (!ok && file != NULL)
-        unlink(part.data);
+    char *json = json_dumps(root, JSON_INDENT(2));
     json_decref(root);
-    bytes_done(&part);
-    return ok ? EXIT_OK : failed(d, "cannot write", path, strerror(error));
+    if (json == NULL)
+        bytes_no_memory();
+    bytes text = { 0 };
+    bytes_printf(&text, "%s\n", json);
+    free(json);
+    cera_error err;
+    cera_status status = cera_host_write_file(NULL, path, PRIVATE, text.data, text.size, &err);
+    bytes_done(&text);
+    return status == CERA_OK ? EXIT_OK
+                             : failed(d, "cannot write", path, without_path(err.message, path));
 }
 
 static int do_load(dialogue *d, const char *path)

@@ -57,9 +57,8 @@ static int hex_digit(char c)
     return at != NULL ? (int)(at - digits) : -1;
 }
 
-/* The library begins many messages with the path, its control bytes as \xHH. The rest of such a
- * message; all of another. */
-static const char *without_path(const char *message, const char *path)
+/* The library begins many messages with the path, its control bytes as \xHH. */
+const char *without_path(const char *message, const char *path)
 {
     const char *m = message;
     for (const char *p = path; *p != '\0'; p++) {

@@ -27,6 +27,8 @@ int model_open_vocab(const cli_args *args, const char *path, cera_vocab **out);
 /* A session with the adapters that the command line names; options may be NULL. */
 int session_open(const cli_args *args, cera_engine *engine, const cera_session_options *options,
                  cera_session **out);
+/* The rest of a message of the library's that begins with the path; all of another. */
+const char *without_path(const char *message, const char *path);
 /* Reports that opening `path` failed. */
 int model_failed(const char *path, const cera_error *err);
 

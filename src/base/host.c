@@ -33,8 +33,8 @@ static const char *missing_entry(const cera_host *tables)
         ENTRY(os, wait),         ENTRY(os, wake),          ENTRY(os, affinity),
         ENTRY(os, process),      ENTRY(os, create),        ENTRY(os, write),
         ENTRY(os, sync),         ENTRY(os, rename),        ENTRY(os, sync_folder),
-        ENTRY(os, remove),       ENTRY(os, make_folder),   ENTRY(os, list),
-        ENTRY(os, touch),
+        ENTRY(os, remove),       ENTRY(os, read_link),     ENTRY(os, make_folder),
+        ENTRY(os, list),         ENTRY(os, touch),
 #undef ENTRY
     };
     for (size_t i = 0; i < CR_COUNT(entries); i++)

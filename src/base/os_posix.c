@@ -155,6 +155,7 @@ static cera_os_stat stat_of(const struct stat *st)
         .mtime_ns = (int64_t)mtime.tv_sec * 1000000000 + (int64_t)mtime.tv_nsec,
         .device = (uint64_t)st->st_dev,
         .inode = (uint64_t)st->st_ino,
+        .mode = (uint32_t)st->st_mode & 0777,
         .is_regular = S_ISREG(st->st_mode),
     };
 }
@@ -182,15 +183,39 @@ static int64_t default_read(void *ctx, void *file, void *buf, size_t n, uint64_t
     return got < 0 ? -(int64_t)errno : (int64_t)got;
 }
 
-static int default_create(void *ctx, const char *path, void **file)
+/* Exactly these permissions, whatever the umask. Some file systems have the same for all files, and
+ * refuse to change them. */
+static int set_mode(int descriptor, uint32_t mode)
+{
+#if defined(__wasi__)
+    (void)descriptor, (void)mode;
+    return 0;
+#else
+    struct stat st;
+    if (fstat(descriptor, &st) != 0)
+        return errno;
+    if (((uint32_t)st.st_mode & 0777) == mode || fchmod(descriptor, (mode_t)mode) == 0)
+        return 0;
+    return errno;
+#endif
+}
+
+static int default_create(void *ctx, const char *path, uint32_t mode, void **file)
 {
     (void)ctx;
     int descriptor;
-    do
-        descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
+    do /* nobody else's until it has the permissions that it is to have */
+        descriptor =
+            open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, mode != 0 ? 0600 : 0666);
     while (descriptor < 0 && errno == EINTR);
     if (descriptor < 0)
         return errno;
+    int error = mode != 0 ? set_mode(descriptor, mode) : 0;
+    if (error != 0) {
+        close(descriptor);
+        unlink(path);
+        return error;
+    }
     *file = handle_of(descriptor);
     return 0;
 }
@@ -277,6 +302,18 @@ static int default_remove(void *ctx, const char *path)
 {
     (void)ctx;
     return unlink(path) == 0 ? 0 : errno;
+}
+
+static int default_read_link(void *ctx, const char *path, char *to, size_t room)
+{
+    (void)ctx;
+    ssize_t n = readlink(path, to, room);
+    if (n < 0)
+        return errno;
+    if ((size_t)n >= room)
+        return ENAMETOOLONG;
+    to[n] = '\0';
+    return 0;
 }
 
 static int default_make_folder(void *ctx, const char *path)
@@ -587,6 +624,7 @@ cera_os cr_default_os(void)
         .rename = default_rename,
         .sync_folder = default_sync_folder,
         .remove = default_remove,
+        .read_link = default_read_link,
         .make_folder = default_make_folder,
         .list = default_list,
         .touch = default_touch,

@@ -57,11 +57,5 @@ cera_status cr_tuning_write(cr_host *host, const char *path, size_t prefetch, ce
     char text[256];
     int n = snprintf(text, sizeof text, "{\"version\": %d, \"cpu\": \"%s\", \"prefetch\": %zu}\n",
                      VERSION, cpu.name, prefetch);
-    cr_output out;
-    CR_TRY(cr_output_open(&out, host, path, err));
-    cera_status status = cr_output_write(&out, text, (size_t)n, err);
-    if (status == CERA_OK)
-        status = cr_output_commit(&out, err);
-    cr_output_done(&out);
-    return status;
+    return cr_output_write_file(host, path, 0, text, (size_t)n, err);
 }

@@ -191,7 +191,7 @@ cera_status cr_gguf_writer_begin(cr_gguf_writer *w, const char *path, cera_error
     else if (w->too_large)
         status = cr_fail(err, CERA_E_LIMIT, "%s: the tensors add up to more than 2^62 bytes", path);
     if (status == CERA_OK)
-        status = cr_output_open(&w->output, w->host, path, err);
+        status = cr_output_open(&w->output, w->host, path, 0, err);
     if (status == CERA_OK)
         status = cr_output_write(&w->output, head.data, head.size, err);
     if (status == CERA_OK)

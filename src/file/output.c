@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A file of the target's name is about to be replaced; a device or a folder must not be. */
-static cera_status check_target(cr_host *host, const char *path, cera_error *err)
+enum { MAX_PATH = 4096, MAX_LINKS = 40 }; /* as Linux has them */
+
+/* A file of the target's name is about to be replaced; a device or a folder must not be. *mode
+ * becomes that of the file, if there is one. */
+static cera_status check_target(cr_host *host, const char *path, uint32_t *mode, cera_error *err)
 {
     const cera_os *os = &host->os;
     size_t n = strlen(path);
@@ -27,10 +30,40 @@ static cera_status check_target(cr_host *host, const char *path, cera_error *err
         return cr_io_failed(err, path, "look at it", error);
     if (!stat.is_regular)
         return cr_fail(err, CERA_E_IO, "%s: expected a regular file or nothing of that name", path);
+    *mode = stat.mode;
     return CERA_OK;
 }
 
-static cera_status create_part(cr_output *out, size_t room, cera_error *err)
+/* Puts what a link says in the place of the link's own name; false: there is no room. */
+static bool go_along(char *path, const char *link)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n_folder = link[0] == '/' || slash == NULL ? 0 : (size_t)(slash - path) + 1;
+    size_t n = strlen(link) + 1;
+    if (n > MAX_PATH - n_folder)
+        return false;
+    memcpy(path + n_folder, link, n);
+    return true;
+}
+
+/* The name behind all links: a rename would replace the link itself. path: [MAX_PATH] */
+static cera_status follow_links(cr_host *host, char *path, cera_error *err)
+{
+    const cera_os *os = &host->os;
+    char link[MAX_PATH];
+    for (int i = 0; i < MAX_LINKS; i++) {
+        int error = os->read_link(os->ctx, path, link, sizeof link);
+        if (error == EINVAL || error == ENOENT) /* no link, or nothing yet */
+            return CERA_OK;
+        if (error == 0 && !go_along(path, link))
+            error = ENAMETOOLONG;
+        if (error != 0)
+            return cr_io_failed(err, path, "follow the link", error);
+    }
+    return cr_io_failed(err, path, "follow the link", ELOOP);
+}
+
+static cera_status create_part(cr_output *out, size_t room, uint32_t mode, cera_error *err)
 {
     enum { MAX_TRIES = 100 }; /* names that a process of the same number may have left behind */
     const cera_os *os = &out->host->os;
@@ -39,7 +72,7 @@ static cera_status create_part(cr_output *out, size_t room, cera_error *err)
     for (int i = 0; error == EEXIST && i < MAX_TRIES; i++) {
         snprintf(part, room, "%s.%llu-%d.part", out->path, (unsigned long long)os->process(os->ctx),
                  i);
-        error = os->create(os->ctx, part, &out->file);
+        error = os->create(os->ctx, part, mode, &out->file);
     }
     if (error != 0) {
         out->file = NULL;
@@ -49,18 +82,25 @@ static cera_status create_part(cr_output *out, size_t room, cera_error *err)
     return CERA_OK;
 }
 
-cera_status cr_output_open(cr_output *out, cr_host *host, const char *path, cera_error *err)
+cera_status cr_output_open(cr_output *out, cr_host *host, const char *path, uint32_t mode,
+                           cera_error *err)
 {
     enum { SUFFIX = 40 }; /* ".18446744073709551615-99.part" */
     *out = (cr_output){ .host = host };
-    CR_TRY(check_target(host, path, err));
-    size_t n = strlen(path) + 1, n_text = n + n + SUFFIX;
+    CR_TRY(check_target(host, path, &mode, err));
+    char target[MAX_PATH];
+    size_t n_path = strlen(path) + 1;
+    if (n_path > sizeof target)
+        return cr_io_failed(err, path, "look at it", ENAMETOOLONG);
+    memcpy(target, path, n_path);
+    CR_TRY(follow_links(host, target, err));
+    size_t n = strlen(target) + 1, n_text = n + n + SUFFIX;
     out->path = cr_alloc(host, CR_MEM_FILE, n_text);
     if (out->path == NULL)
         return cr_fail_nomem(err, n_text, path);
     out->n_text = n_text;
-    memcpy(out->path, path, n);
-    cera_status status = create_part(out, n + SUFFIX, err);
+    memcpy(out->path, target, n);
+    cera_status status = create_part(out, n + SUFFIX, mode, err);
     if (status != CERA_OK)
         cr_output_done(out);
     return status;
@@ -69,7 +109,7 @@ cera_status cr_output_open(cr_output *out, cr_host *host, const char *path, cera
 cera_status cr_output_check(cr_host *host, const char *path, cera_error *err)
 {
     cr_output out;
-    CR_TRY(cr_output_open(&out, host, path, err));
+    CR_TRY(cr_output_open(&out, host, path, 0, err));
     cr_output_done(&out);
     return CERA_OK;
 }
@@ -122,4 +162,16 @@ void cr_output_done(cr_output *out)
         os->remove(os->ctx, out->part);
     cr_free(out->host, CR_MEM_FILE, out->path, out->n_text);
     *out = (cr_output){ 0 };
+}
+
+cera_status cr_output_write_file(cr_host *host, const char *path, uint32_t mode, const void *data,
+                                 size_t n, cera_error *err)
+{
+    cr_output out;
+    CR_TRY(cr_output_open(&out, host, path, mode, err));
+    cera_status status = cr_output_write(&out, data, n, err);
+    if (status == CERA_OK)
+        status = cr_output_commit(&out, err);
+    cr_output_done(&out);
+    return status;
 }

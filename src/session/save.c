@@ -51,7 +51,7 @@ cera_status cr_session_save(cr_session *session, const char *path, cera_error *e
     if (!room)
         return cr_fail_nomem(err, n_room, "a page to write");
     cr_output out;
-    cera_status status = cr_output_open(&out, host, path, err);
+    cera_status status = cr_output_open(&out, host, path, 0, err);
     if (status == CERA_OK) {
         status = write_session(session, &id, room, &out, err);
         cr_output_done(&out);

@@ -346,7 +346,7 @@ static cera_status write_file(cr_store *store, const cr_state_id *id, const char
                               const cr_state_content *content, cera_error *err)
 {
     cr_output out;
-    CR_TRY(cr_output_open(&out, host_of(store), path, err));
+    CR_TRY(cr_output_open(&out, host_of(store), path, 0, err));
     cera_status status = cr_state_write(store->pages, id, content, store->room, &out, err);
     if (status == CERA_OK)
         status = cr_output_commit(&out, err);

@@ -195,6 +195,46 @@ class PipeTest(unittest.TestCase):
             self.assertTrue(filecmp.cmp(TINY_FILE, model, shallow=False))
             self.assertTrue(stat.S_ISFIFO(os.stat(pipe).st_mode))
 
+    def test_save_keeps_links_and_permissions(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "real"))
+            path, first, second, dangling, loop = (os.path.join(folder, n) for n in (
+                "real/talk.json", "real/first", "second", "dangling", "loop"))
+            os.symlink("talk.json", first)
+            os.symlink("real/first", second)
+            os.symlink(os.path.join(folder, "real", "new.json"), dangling)
+            os.symlink("loop", loop)
+
+            def save(to, umask=0o022):
+                process = start("chat", TINY, *GREEDY, "-n", "1", stdin=subprocess.PIPE, umask=umask)
+                err = process.communicate(b"Hello\n/save %s\n" % to.encode(), timeout=60)[1]
+                return process.returncode, err.decode()
+
+            def mode(of):
+                return stat.S_IMODE(os.lstat(of).st_mode)
+            # A new conversation is its user's alone; a file that was there stays open to whom it was.
+            self.assertEqual(save(path)[0], 0)
+            self.assertEqual(mode(path), 0o600)
+            for kept in (0o640, 0o666, 0o604):
+                os.chmod(path, kept)
+                self.assertEqual(save(path, 0o077)[0], 0)
+                self.assertEqual(mode(path), kept)
+            with open(path, "w", encoding="utf-8"):
+                pass
+            self.assertEqual(save(second)[0], 0)
+            self.assertTrue(os.path.islink(second) and os.path.islink(first))
+            self.assertFalse(os.path.islink(path))
+            with open(path, encoding="utf-8") as f:
+                self.assertEqual(json.load(f)["messages"][0]["content"], "Hello")
+            self.assertEqual(save(dangling)[0], 0)
+            self.assertTrue(os.path.islink(dangling))
+            self.assertEqual(mode(os.path.join(folder, "real", "new.json")), 0o600)
+            code, err = save(loop)
+            self.assertEqual(code, 1, err)
+            self.assertIn("cannot write %s" % loop, err)
+            self.assertEqual(sorted(os.listdir(folder) + os.listdir(os.path.join(folder, "real"))), sorted(
+                ["real", "second", "dangling", "loop", "talk.json", "first", "new.json"]))
+
     def test_odd_bytes(self):
         """NUL is a character of a message, also in a file; what is no UTF-8 becomes U+FFFD."""
         with tempfile.TemporaryDirectory() as folder:

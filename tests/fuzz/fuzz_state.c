@@ -49,10 +49,11 @@ static int64_t read_any(void *ctx, void *file, void *buf, size_t n, uint64_t off
     return (int64_t)n;
 }
 
-static int create_out(void *ctx, const char *path, void **file)
+static int create_out(void *ctx, const char *path, uint32_t mode, void **file)
 {
     (void)ctx;
     (void)path;
+    (void)mode;
     out.size = 0;
     *file = &out;
     return 0;

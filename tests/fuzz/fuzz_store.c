@@ -92,7 +92,7 @@ static void begin(void)
 static void put_file(const char *path, const uint8_t *data, size_t size)
 {
     void *file;
-    if (host.os.create(host.os.ctx, path, &file) != 0 ||
+    if (host.os.create(host.os.ctx, path, 0, &file) != 0 ||
         host.os.write(host.os.ctx, file, data, size, 0) != (int64_t)size)
         abort();
 }

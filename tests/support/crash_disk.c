@@ -177,8 +177,9 @@ static int64_t read_file(void *ctx, void *file, void *buf, size_t n, uint64_t of
     return (int64_t)n;
 }
 
-static int create_file(void *ctx, const char *path, void **file)
+static int create_file(void *ctx, const char *path, uint32_t mode, void **file)
 {
+    (void)mode;
     crash_disk *d = take(ctx);
     char folder[CRASH_PATH];
     folder_of(path, folder);
@@ -252,6 +253,12 @@ static int remove_file(void *ctx, const char *path)
     return drop(d, 0);
 }
 
+static int read_link(void *ctx, const char *path, char *to, size_t room)
+{
+    (void)ctx, (void)path, (void)to, (void)room;
+    return EINVAL; /* there are none */
+}
+
 static int make_folder(void *ctx, const char *path)
 {
     crash_disk *d = take(ctx);
@@ -308,6 +315,7 @@ void crash_host(crash_disk **holder, cera_host *host)
     host->os.rename = rename_file;
     host->os.sync_folder = sync_folder;
     host->os.remove = remove_file;
+    host->os.read_link = read_link;
     host->os.make_folder = make_folder;
     host->os.list = list_folder;
     host->os.touch = touch_file;

@@ -226,12 +226,12 @@ static int64_t fault_read(void *ctx, void *file, void *buf, size_t n, uint64_t o
     return f->base.os.read(f->base.os.ctx, file, buf, limit > 0 ? CR_MIN(n, limit) : n, offset);
 }
 
-static int fault_create(void *ctx, const char *path, void **file)
+static int fault_create(void *ctx, const char *path, uint32_t mode, void **file)
 {
     fault_host *f = ctx;
     int error = next_fault_locked(f, FAULT_CREATE);
     if (error == 0)
-        error = f->base.os.create(f->base.os.ctx, path, file);
+        error = f->base.os.create(f->base.os.ctx, path, mode, file);
     if (error == 0)
         add(f, &f->n_files, 1);
     return error;
@@ -273,6 +273,13 @@ static int fault_remove(void *ctx, const char *path)
     fault_host *f = ctx;
     int error = next_fault_locked(f, FAULT_REMOVE);
     return error != 0 ? error : f->base.os.remove(f->base.os.ctx, path);
+}
+
+static int fault_read_link(void *ctx, const char *path, char *to, size_t room)
+{
+    fault_host *f = ctx;
+    int error = next_fault_locked(f, FAULT_LINK);
+    return error != 0 ? error : f->base.os.read_link(f->base.os.ctx, path, to, room);
 }
 
 static int fault_make_folder(void *ctx, const char *path)
@@ -416,6 +423,7 @@ void fault_init_on(fault_host *f, const cera_os *os)
             .rename = fault_rename,
             .sync_folder = fault_sync_folder,
             .remove = fault_remove,
+            .read_link = fault_read_link,
             .make_folder = fault_make_folder,
             .list = fault_list,
             .touch = fault_touch,

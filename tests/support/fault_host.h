@@ -57,6 +57,7 @@ typedef enum fault_call {
     FAULT_RENAME,
     FAULT_SYNC_FOLDER,
     FAULT_REMOVE,
+    FAULT_LINK,   /* reading one */
     FAULT_FOLDER, /* making one */
     FAULT_LIST,
     FAULT_TOUCH,

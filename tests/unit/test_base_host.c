@@ -342,7 +342,7 @@ static int write_unread(const char *folder)
     int denied = open(folder, O_RDONLY | O_DIRECTORY);
     if (denied >= 0)
         return 1;
-    if (os.create(os.ctx, part, &file) != 0 || os.write(os.ctx, file, "x", 1, 0) != 1 ||
+    if (os.create(os.ctx, part, 0, &file) != 0 || os.write(os.ctx, file, "x", 1, 0) != 1 ||
         os.sync(os.ctx, file) != 0)
         return 2;
     os.close(os.ctx, file);

@@ -209,7 +209,7 @@ static void no_failure_leaves_a_part_of_a_file(void **state)
         { FAULT_STAT, EIO, CERA_E_IO },        { FAULT_CREATE, EROFS, CERA_E_IO },
         { FAULT_CREATE, EEXIST, CERA_E_IO },   { FAULT_WRITE, ENOSPC, CERA_E_IO },
         { FAULT_SYNC, EIO, CERA_E_IO },        { FAULT_RENAME, EXDEV, CERA_E_IO },
-        { FAULT_SYNC_FOLDER, EIO, CERA_E_IO },
+        { FAULT_SYNC_FOLDER, EIO, CERA_E_IO }, { FAULT_LINK, EACCES, CERA_E_IO },
     };
     for (size_t i = 0; i < CR_COUNT(cases); i++) {
         check_failures(cases[i].call, cases[i].error, FAULT_STICKY, cases[i].status);
@@ -256,6 +256,36 @@ static void what_is_no_file_is_not_replaced(void **state)
     snprintf(missing, sizeof missing, "%s/missing/out.gguf", folder);
     assert_int_equal(write_file(NULL, missing, &err), CERA_E_IO);
     assert_non_null(strstr(err.message, "no such file"));
+}
+
+static void links_and_permissions_stay(void **state)
+{
+    (void)state;
+    char link_path[96], other[96];
+    snprintf(link_path, sizeof link_path, "%s/link", folder);
+    snprintf(other, sizeof other, "%s/other", folder);
+    put_text(target, "old");
+    assert_int_equal(chmod(target, 0640), 0);
+    assert_int_equal(symlink("out.gguf", other), 0);
+    assert_int_equal(symlink(other, link_path), 0); /* one that is absolute to one that is not */
+    assert_int_equal(write_file(NULL, link_path, NULL), CERA_OK);
+    check_file(target);
+    struct stat st;
+    assert_int_equal(lstat(target, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
+    assert_int_equal(lstat(link_path, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(lstat(other, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(unlink(target), 0);
+    assert_int_equal(write_file(NULL, link_path, NULL), CERA_OK); /* they lead to nothing yet */
+    check_file(target);
+    mode_t mask = umask(022);
+    umask(mask);
+    assert_int_equal(lstat(target, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0666 & ~mask);
+    unlink(link_path);
+    unlink(other);
 }
 
 /* A part that cannot be removed stays, under its own name; the target is not touched. */
@@ -330,6 +360,7 @@ int main(void)
         cmocka_unit_test(an_interrupted_write_goes_on),
         cmocka_unit_test(a_part_left_behind_is_stepped_over),
         cmocka_unit_test(what_is_no_file_is_not_replaced),
+        cmocka_unit_test(links_and_permissions_stay),
         cmocka_unit_test(a_part_that_cannot_be_removed_is_not_the_target),
         cmocka_unit_test(arrays_are_copied_from_files),
         cmocka_unit_test(sizes_beyond_all_files_are_refused),
