@@ -11,9 +11,12 @@
 #ifdef CERA_WITH_LIBEDIT
 #include <histedit.h>
 #include <locale.h>
+#include <wchar.h>
 #endif
 
 static const char first_prompt[] = "> ", next_prompt[] = ". ";
+
+enum { LONGEST = 8 }; /* sequence of characters that is one key */
 
 struct line_reader {
     bool is_terminal;
@@ -23,16 +26,131 @@ struct line_reader {
 #ifdef CERA_WITH_LIBEDIT
     EditLine *edit; /* NULL when there is nothing to edit */
     History *history;
+    wchar_t keys[LONGEST]; /* [n_keys] read already; the editor has got i_key of them */
+    size_t i_key, n_keys;
 #endif
 };
 
 #ifdef CERA_WITH_LIBEDIT
 
-static char *say_prompt(EditLine *edit)
+static line_reader *reader_of(EditLine *edit)
 {
     void *reader = NULL;
     el_get(edit, EL_CLIENTDATA, &reader);
-    return (char *)(uintptr_t)((line_reader *)reader)->prompt;
+    return reader;
+}
+
+static char *say_prompt(EditLine *edit)
+{
+    return (char *)(uintptr_t)reader_of(edit)->prompt;
+}
+
+/* ---- keys -------------------------------------------------------------------------------- */
+
+/* What a terminal sends for keys that are no characters begins with ESC. The editor gives up on a
+ * sequence at the first character that it does not know, and takes the rest for text: it only gets
+ * those it knows. */
+enum { BELL = 7, ESC = 27 };
+
+static const struct {
+    const char *sequence, *command;
+} keys[] = {
+    { "\033[A", "ed-prev-history" },      { "\033OA", "ed-prev-history" },
+    { "\033[B", "ed-next-history" },      { "\033OB", "ed-next-history" },
+    { "\033[C", "ed-next-char" },         { "\033OC", "ed-next-char" },
+    { "\033[D", "ed-prev-char" },         { "\033OD", "ed-prev-char" },
+    { "\033[H", "ed-move-to-beg" },       { "\033OH", "ed-move-to-beg" },
+    { "\033[1~", "ed-move-to-beg" },      { "\033[7~", "ed-move-to-beg" },
+    { "\033[F", "ed-move-to-end" },       { "\033OF", "ed-move-to-end" },
+    { "\033[4~", "ed-move-to-end" },      { "\033[8~", "ed-move-to-end" },
+    { "\033[3~", "ed-delete-next-char" }, { "\033[1;5C", "em-next-word" },
+    { "\033[1;5D", "ed-prev-word" },      { "\033[1;3C", "em-next-word" },
+    { "\033[1;3D", "ed-prev-word" },
+};
+enum { N_KEYS = sizeof(keys) / sizeof(keys[0]) };
+
+static int read_key(EditLine *edit, wchar_t *out);
+
+/* The editor's own way of reading: it knows of signals and of characters of several bytes. */
+static int next_char(EditLine *edit, wchar_t *out)
+{
+    el_wset(edit, EL_GETCFN, EL_BUILTIN_GETCFN);
+    const int n = el_wgetc(edit, out);
+    el_wset(edit, EL_GETCFN, read_key);
+    return n;
+}
+
+static bool is_known(const wchar_t *text, size_t n)
+{
+    for (size_t i = 0; i < N_KEYS; i++) {
+        const char *sequence = keys[i].sequence;
+        size_t k = 0;
+        while (k < n && sequence[k] != '\0' && (wchar_t)sequence[k] == text[k])
+            k++;
+        if (k == n && sequence[k] == '\0')
+            return true;
+    }
+    return false;
+}
+
+static void hand_on(line_reader *reader, const wchar_t *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        reader->keys[reader->n_keys++] = text[i];
+}
+
+/* Reads what follows an ESC, and hands on what of it is for the editor: Meta and a character, a
+ * sequence that is known, or the character that broke one off. Gives what next_char does. */
+static int read_sequence(EditLine *edit, line_reader *reader)
+{
+    wchar_t text[LONGEST] = { ESC }, c;
+    int got;
+    do
+        got = next_char(edit, &c);
+    while (got == 1 && c == ESC);
+    if (got != 1)
+        return got;
+    const wchar_t kind = text[1] = c;
+    if (kind != L'[' && kind != L'O' && kind != L']') {
+        hand_on(reader, text, 2);
+        return 1;
+    }
+    size_t n = 2;
+    for (bool more = true; more; n++) {
+        got = next_char(edit, &c);
+        if (got != 1)
+            return got;
+        if (n < LONGEST)
+            text[n] = c;
+        /* A text up to BEL or ESC \, or parameters up to a letter or the like; F1 of Linux is ESC [
+         * [ A. */
+        more = kind == L']' ? c >= L' ' : (c >= L' ' && c < L'@') || (n == 2 && c == L'[');
+    }
+    if (n <= LONGEST && is_known(text, n))
+        hand_on(reader, text, n);
+    else if (kind == L']' && c == ESC)
+        return next_char(edit, &c);
+    else if ((c < L' ' && c != BELL) || c > L'~')
+        hand_on(reader, &c, 1);
+    return 1;
+}
+
+/* A character for the editor. */
+static int read_key(EditLine *edit, wchar_t *out)
+{
+    line_reader *reader = reader_of(edit);
+    while (reader->i_key == reader->n_keys) {
+        reader->i_key = reader->n_keys = 0;
+        int got = next_char(edit, out);
+        if (got != 1 || *out != ESC)
+            return got;
+        *out = L'\0';
+        got = read_sequence(edit, reader);
+        if (got != 1)
+            return got;
+    }
+    *out = reader->keys[reader->i_key++];
+    return 1;
 }
 
 /* The prompt goes to standard error: standard output is the model's. */
@@ -53,7 +171,11 @@ static void start_editing(line_reader *reader)
     el_set(reader->edit, EL_HIST, history, reader->history);
     el_set(reader->edit, EL_EDITOR, "emacs");
     el_set(reader->edit, EL_SIGNAL, 1); /* a signal finds the terminal as it was */
-    el_source(reader->edit, NULL);
+    for (size_t i = 0; i < N_KEYS; i++)
+        el_set(reader->edit, EL_BIND, keys[i].sequence, keys[i].command, NULL);
+    /* Who has a file of bindings knows what the keys send. */
+    if (el_source(reader->edit, NULL) != 0)
+        el_wset(reader->edit, EL_GETCFN, read_key);
 }
 
 #endif
@@ -104,6 +226,7 @@ static line_read read_line(line_reader *reader, const char **out, size_t *n)
 #ifdef CERA_WITH_LIBEDIT
     if (reader->edit != NULL) {
         int count = 0;
+        reader->i_key = reader->n_keys = 0;
         const char *line = el_gets(reader->edit, &count);
         const int error = count < 0 ? errno : 0;
         HistEvent event;

@@ -485,6 +485,32 @@ class TerminalTest(unittest.TestCase):
         t.send_end()
         self.assertEqual(t.end(), 0)
 
+    def test_keys(self):
+        """Those that are known edit; of others, and of what a terminal says, nothing becomes text."""
+        lines = [("ab cd\x1b[1;5DX", "ab Xcd"), ("ab\x1b[DX", "aXb"), ("ab\x1bODX", "aXb"),
+                 ("ab\x1b[HX", "Xab"), ("ab\x1b[1~X\x1b[4~Y", "XabY"), ("ab\x1b[D\x1b[3~c", "ac"),
+                 ("ab cd\x1bbX", "ab Xcd"), ("ab cd\x1b\x1b[DX", "ab cXd")]
+        lines += [("a%sb" % unknown, "ab") for unknown in (
+            "\x1b[15~", "\x1b[24~", "\x1b[1;2C", "\x1b[Z", "\x1bOP", "\x1b[[A", "\x1b[I", "\x1b[97;5u",
+            "\x1b[?62;22c", "\x1b]0;a title\x07", "\x1b]11;rgb:0/0/0\x1b\\",
+            "\x1b[1;2;3;4;5;6;7;8R")]
+        lines += [("\x1b[200~pasted é\x1b[201~!", "pasted é!"), ("ab\x1b[1;é", "abé")]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "talk.json")
+            env = {"HOME": folder, "LC_ALL": "C.UTF-8"}
+            t = Terminal("chat", TINY, *GREEDY, "-n", "1", "--color", "never", "-q", env=env)
+            t.until("> ")
+            for typed, _ in lines:
+                t.send(typed + "\n")
+                t.until("\n> ")
+            t.send("/save %s\n" % path)
+            t.until("> ")
+            t.send_end()
+            self.assertEqual(t.end(), 0)
+            with open(path, encoding="utf-8") as f:
+                said = [m["content"] for m in json.load(f)["messages"] if m["role"] == "user"]
+        self.assertEqual(said, [line for _, line in lines])
+
     def test_interrupt_a_turn(self):
         t = Terminal("chat", TINY, *GREEDY, "-n", "-1", "--ignore-eos", "-t", "1")
         t.until("> ")
