@@ -81,15 +81,29 @@ chat_message *conversation_last(conversation *c, const char *role)
     return last != NULL && strcmp(last->role, role) == 0 ? last : NULL;
 }
 
-bool conversation_forget(conversation *c)
+/* Where the exchange behind the one that begins at a message begins; c->n: there is none. */
+static size_t next_exchange(const conversation *c, size_t at)
 {
-    size_t begin = has_system(c), next = begin + c->n_forgotten + 1;
-    while (next < c->n && strcmp(c->list[next].role, "user") != 0)
-        next++;
-    if (next >= c->n)
-        return false;
-    c->n_forgotten = next - begin;
-    return true;
+    do
+        at++;
+    while (at < c->n && strcmp(c->list[at].role, "user") != 0);
+    return at;
+}
+
+size_t conversation_n_old(const conversation *c)
+{
+    size_t n = 0, at = has_system(c) + c->n_forgotten;
+    while ((at = next_exchange(c, at)) < c->n)
+        n++;
+    return n;
+}
+
+void conversation_forget(conversation *c, size_t n)
+{
+    size_t at = has_system(c) + c->n_forgotten;
+    for (size_t i = 0; i < n; i++)
+        at = next_exchange(c, at);
+    c->n_forgotten = at - has_system(c);
 }
 
 json_t *conversation_message_json(const chat_message *message)

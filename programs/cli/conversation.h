@@ -30,9 +30,10 @@ void conversation_done(conversation *c);
 void conversation_set_system(conversation *c, const char *text);
 /* The last message when its role is this one; NULL otherwise. */
 chat_message *conversation_last(conversation *c, const char *role);
-/* Leaves the oldest exchange out of what the model gets; false when there is none but the last
- * one. */
-bool conversation_forget(conversation *c);
+/* The exchanges that the model gets, but for the last one; and leaving that many of the oldest of them
+ * out. */
+size_t conversation_n_old(const conversation *c);
+void conversation_forget(conversation *c, size_t n);
 
 /* The first n messages: all of them, or without those that are forgotten. */
 json_t *conversation_json(const conversation *c, size_t n, bool with_forgotten);

@@ -151,17 +151,42 @@ static size_t wanted_room(const chat *c, size_t context)
     return most >= 0 && (size_t)most < context / 4 ? (size_t)most : context / 4;
 }
 
-/* Renders the first n messages; where the context is too small, without the oldest exchanges. */
+/* Renders the first n messages without the fewest of the oldest exchanges that leave at most so many
+ * tokens, or with the last exchange alone. */
+static int render_recent(chat *c, size_t n, size_t most_ids)
+{
+    const size_t before = c->talk.n_forgotten;
+    size_t too_few = 0, enough = conversation_n_old(&c->talk);
+    while (enough > too_few + 1) {
+        const size_t tried = too_few + (enough - too_few) / 2;
+        c->talk.n_forgotten = before;
+        conversation_forget(&c->talk, tried);
+        int code = render(c, n);
+        if (code != EXIT_OK)
+            return code;
+        if (c->n_ids <= most_ids)
+            enough = tried;
+        else
+            too_few = tried;
+    }
+    c->talk.n_forgotten = before;
+    conversation_forget(&c->talk, enough);
+    return render(c, n);
+}
+
+/* Renders the first n messages; where the context is too small, without the oldest exchanges. They go
+ * until a quarter of it is free: with another beginning all of a prompt is computed again, which
+ * should not happen in each turn from there on. */
 static int render_to_fit(chat *c, size_t n)
 {
     cera_engine_info info;
     cera_engine_get_info(c->engine, &info);
-    size_t context = (size_t)info.context_size;
-    size_t room = wanted_room(c, context), before = c->talk.n_forgotten;
+    const size_t context = (size_t)info.context_size, room = wanted_room(c, context);
     int code = render(c, n);
-    while (code == EXIT_OK && c->n_ids + room > context && conversation_forget(&c->talk))
-        code = render(c, n);
-    if (code == EXIT_OK && c->talk.n_forgotten != before)
+    if (code != EXIT_OK || c->n_ids + room <= context || conversation_n_old(&c->talk) == 0)
+        return code;
+    code = render_recent(c, n, context - context / 4 - room);
+    if (code == EXIT_OK)
         report_note(0, "cera: the context is full: the model no longer sees the first %zu messages",
                     c->talk.n_forgotten);
     return code;

@@ -2,6 +2,7 @@
 import filecmp
 import json
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -107,6 +108,29 @@ class PipeTest(unittest.TestCase):
             self.assertLessEqual(json.loads(line)["usage"]["prompt_tokens"], 160 - 16)
         long = chat("-n", "16", "-c", "64", "-p", "word " * 200)
         self.assertEqual((long.code, long.out), (6, ""), long)
+
+    def test_behind_a_full_context(self):
+        """Exchanges go in steps, so that most prompts begin as the one before, and are known."""
+        found = turns("-n", "6", "--ignore-eos", "-c", "256", "-q", stdin=b"hi\n" * 60)
+        used = [t["usage"] for t in found]
+        known = [u["cached_tokens"] > u["prompt_tokens"] // 2 for u in used]
+        first = max(i for i in range(60) if all(known[1:i + 1])) + 1  # the first with another beginning
+        self.assertTrue(8 < first < 30, known)
+        self.assertLessEqual(used[first]["prompt_tokens"], 256 * 3 // 4 - 6)
+        self.assertGreater(used[first]["prompt_tokens"], 256 // 2)
+        self.assertLessEqual(known[first:].count(False), 12, known)
+        self.assertTrue(all(u["prompt_tokens"] <= 256 - 6 for u in used))
+
+    def test_a_long_conversation_is_cut_at_once(self):
+        """Where it has to be is searched, not tried exchange by exchange: 40 s of processor time."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "talk.json")
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}] * 3000, f)
+            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+            turn, = turns("-n", "6", "-q", stdin=b"/load %s\nhi\n" % path.encode())
+            self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 8)
+        self.assertTrue(1024 // 2 < turn["usage"]["prompt_tokens"] <= 1024 * 3 // 4 - 6)
 
     # ---- commands ----
 
