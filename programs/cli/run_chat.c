@@ -17,6 +17,11 @@ static const chat_message *last_answer(const chat *c)
     return &c->talk.list[c->talk.n - 1];
 }
 
+static bool has_calls(const chat *c)
+{
+    return json_object_get(last_answer(c)->more, "tool_calls") != NULL;
+}
+
 /* The answer in the shape of run's document. */
 static void print_json(chat *c)
 {
@@ -64,7 +69,10 @@ static int answer(chat *c, const prompt *text, bool json)
     code = out_finish();
     if (interrupt_exit_code() != 0)
         return interrupt_exit_code();
-    if (code == EXIT_OK && c->n_faults > 0 && !json)
+    if (code == EXIT_OK && c->must_call && !has_calls(c))
+        return report_error(EXIT_RUNTIME, "there is no tool call", "--tool-choice wants one",
+                            last_answer(c)->is_cut ? "a larger --max-tokens" : NULL);
+    if (code == EXIT_OK && c->n_faults > 0)
         return EXIT_RUNTIME; /* the warning has said why */
     return code;
 }

@@ -118,6 +118,17 @@ class ToolTest(unittest.TestCase):
         wrong = run("--tool-format", "hermes", "--tool-choice", "pong")
         self.assertEqual((wrong.code, wrong.out), (2, ""), wrong)
 
+    def test_a_call_that_is_missing(self):
+        """Cut in a mark or in a call: the same code, whatever the format."""
+        for n in ("1", "5", "20"):
+            for form in ("text", "json"):
+                result = run("--tool-format", "hermes", "--tool-choice", "ping", "-n", n, "--seed", "1",
+                             "--format", form)
+                self.assertEqual(result.code, 1, result)
+                self.assertIn("there is no tool call", result.err)
+                calls = result.json.get("tool_calls", []) if form == "json" else result.json
+                self.assertEqual(calls, [])
+
     def test_json(self):
         root = run("--tool-format", "hermes", "--tool-choice", "ping", "--format", "json",
                    "--seed", "1").json
