@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SCHEMA "cera.chat/1" /* of what is printed and saved */
+
 enum { MAX_TOKENS = 512, LEAVE = -1 };
 
 typedef struct dialogue {
@@ -36,8 +38,8 @@ static int settle(dialogue *d, int code)
     if (code == EXIT_OK && d->turns != NULL)
         json_array_append_new(d->turns, turn_json(c));
     if (code == EXIT_OK && d->json_lines) {
-        json_t *line = json_pack("{s:s, s:o}", "schema", "cera.chat/1", "model",
-                                 json_text(c->path, strlen(c->path)));
+        json_t *line =
+            json_pack("{s:s, s:o}", "schema", SCHEMA, "model", json_text(c->path, strlen(c->path)));
         json_t *turn = turn_json(c);
         json_object_update(line, turn);
         json_decref(turn);
@@ -357,8 +359,8 @@ static int do_save(dialogue *d, const char *path)
         return wrong(d, "/save needs the name of a file", NULL);
     if (model_is_file(&d->args, path))
         return failed(d, "cannot write", path, "it is the model's file");
-    json_t *root = json_pack("{s:s, s:o}", "schema", "cera.chat/1", "model",
-                             json_text(c->path, strlen(c->path)));
+    json_t *root =
+        json_pack("{s:s, s:o}", "schema", SCHEMA, "model", json_text(c->path, strlen(c->path)));
     json_t *talk = keep_talk(c);
     json_object_update(root, talk);
     json_decref(talk);
@@ -391,11 +393,17 @@ static int do_load(dialogue *d, const char *path)
     if (root == NULL)
         return failed(d, "cannot read", path, why);
     const json_t *messages = json_is_array(root) ? root : json_object_get(root, "messages");
+    const json_t *schema = json_object_get(root, "schema");
     bool is_cut = json_is_true(json_object_get(root, "unfinished"));
-    bool ok = restore_talk(c, messages, is_cut);
+    why = "expected a list of messages, found something else";
+    if (schema != NULL &&
+        (!json_is_string(schema) || strcmp(json_string_value(schema), SCHEMA) != 0))
+        why = "expected the schema " SCHEMA ", found another";
+    else if (restore_talk(c, messages, is_cut))
+        why = NULL;
     json_decref(root);
-    if (!ok)
-        return failed(d, "cannot read", path, "expected a list of messages, found something else");
+    if (why != NULL)
+        return failed(d, "cannot read", path, why);
     report_note(0, "%zu messages", c->talk.n);
     return EXIT_OK;
 }
@@ -521,7 +529,7 @@ static int print_document(dialogue *d)
 {
     if (d->turns == NULL)
         return EXIT_OK;
-    out_json(json_pack("{s:s, s:o, s:O}", "schema", "cera.chat/1", "model",
+    out_json(json_pack("{s:s, s:o, s:O}", "schema", SCHEMA, "model",
                        json_text(d->chat.path, strlen(d->chat.path)), "turns", d->turns));
     return out_finish();
 }

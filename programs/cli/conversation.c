@@ -142,13 +142,27 @@ static const char *find_role(const json_t *message)
     return NULL;
 }
 
+/* Calls as turns have them: {function: {name, arguments}}, with a text or an object of arguments. */
+static bool are_calls(const json_t *calls)
+{
+    for (size_t i = 0; i < json_array_size(calls); i++) {
+        const json_t *function = json_object_get(json_array_get(calls, i), "function");
+        const json_t *arguments = json_object_get(function, "arguments");
+        if (!json_is_string(json_object_get(function, "name")) ||
+            (arguments != NULL && !json_is_string(arguments) && !json_is_object(arguments)))
+            return false;
+    }
+    return json_is_array(calls);
+}
+
 /* Content is text, or null in an answer that is tool calls alone. */
 static bool is_message(const json_t *message)
 {
     const json_t *content = json_object_get(message, "content");
     const json_t *reasoning = json_object_get(message, "reasoning_content");
+    const json_t *calls = json_object_get(message, "tool_calls");
     return find_role(message) != NULL && (json_is_string(content) || json_is_null(content)) &&
-           (reasoning == NULL || json_is_string(reasoning));
+           (reasoning == NULL || json_is_string(reasoning)) && (calls == NULL || json_is_null(calls) || are_calls(calls));
 }
 
 bool conversation_read(conversation *c, const json_t *list)

@@ -190,7 +190,11 @@ class PipeTest(unittest.TestCase):
     def test_load_refuses(self):
         with tempfile.TemporaryDirectory() as folder:
             for name, text in (("a", "{"), ("b", "{}"), ("c", "[1]"), ("d", '[{"role": "user"}]'),
-                               ("e", '[{"role": "robot", "content": ""}]')):
+                               ("e", '[{"role": "robot", "content": ""}]'),
+                               ("f", '{"schema": "other/9", "messages": []}'),
+                               ("g", '{"schema": 1, "messages": []}'),
+                               ("h", '[{"role": "assistant", "content": "", "tool_calls": "x"}]'),
+                               ("i", '[{"role": "assistant", "content": "", "tool_calls": [{}]}]')):
                 path = os.path.join(folder, name)
                 with open(path, "w", encoding="utf-8") as f:
                     f.write(text)
