@@ -77,9 +77,11 @@ static cera_status choose(const cera_vocab *vocab, const cera_template_options *
         }
     }
     if (plain->data == NULL)
-        return cr_fail(err, CERA_E_UNSUPPORTED,
-                       "the model has no chat template; name one: --chat-template %s",
-                       cr_template_names());
+        return cr_fail(
+            err, CERA_E_UNSUPPORTED,
+            "template: expected one in the model's file, by name or as text, found none; "
+            "the names are %s",
+            cr_template_names());
     return CERA_OK;
 }
 

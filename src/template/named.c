@@ -9,6 +9,11 @@
     "{%- set ns.system = ns.system + text(m.content) + '\\n\\n' -%}"                               \
     "{%- endfor -%}"
 
+/* Roles that the format has no way to write. */
+#define NO_OTHER_ROLE                                                                              \
+    "{%- else -%}{{ raise_exception('expected the roles system, user and assistant alone') }}"     \
+    "{%- endif -%}"
+
 /* Content is a text, null, or a list of parts of which the texts count. */
 #define TEXT_MACRO                                                                                 \
     "{%- macro text(c) -%}"                                                                        \
@@ -50,7 +55,7 @@ static const struct {
       "{%- if loop.first and ns.system -%}{{ '<<SYS>>\\n' + ns.system | trim + '\\n<</SYS>>\\n\\n' }}"
       "{%- endif -%}"
       "{{ text(m.content) | trim + ' [/INST]' }}"
-      "{%- else -%}{{ ' ' + text(m.content) | trim + ' ' + eos_token }}{%- endif -%}"
+      "{%- elif m.role == 'assistant' -%}{{ ' ' + text(m.content) | trim + ' ' + eos_token }}" NO_OTHER_ROLE
       "{%- endfor -%}" },
     { "llama3", TEXT_MACRO "{{ bos_token }}"
                            "{%- for m in messages -%}"
@@ -65,7 +70,7 @@ static const struct {
       "{%- for m in messages if m.role != 'system' -%}"
       "{%- if m.role == 'user' -%}"
       "{{ '[INST] ' + (ns.system if loop.first else '') + text(m.content) + ' [/INST]' }}"
-      "{%- else -%}{{ ' ' + text(m.content) + eos_token }}{%- endif -%}"
+      "{%- elif m.role == 'assistant' -%}{{ ' ' + text(m.content) + eos_token }}" NO_OTHER_ROLE
       "{%- endfor -%}" },
     { "phi3", TEXT_MACRO "{%- for m in messages -%}"
                          "{{ '<|' + m.role + '|>\\n' + text(m.content) + '<|end|>\\n' }}"

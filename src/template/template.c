@@ -105,6 +105,22 @@ static bool parse_calls(cr_interp *t, const cr_tv *messages, bool *changed)
     return true;
 }
 
+/* Some formats leave roles out, but what is no object is no message. */
+static bool check_messages(cr_interp *t, const cr_tv *messages)
+{
+    for (size_t i = 0; i < messages->as.list->n; i++) {
+        const cr_tv *message = &messages->as.list->items[i];
+        const cr_tv *role =
+            message->kind == CR_TV_DICT ? cr_tdict_get_text(message->as.dict, "role") : NULL;
+        if (message->kind == CR_TV_DICT && (role == NULL || role->kind == CR_TV_STRING))
+            continue;
+        t->status = cr_fail(t->err, CERA_E_ARG, "messages[%zu]%s", i,
+                            role != NULL ? ".role: expected a text" : ": expected a JSON object");
+        return false;
+    }
+    return true;
+}
+
 static void give(cr_interp *t, const char *name, size_t n, cr_tv value)
 {
     for (int i = 0; i < t->tmpl->n_symbols; i++) {
@@ -133,8 +149,10 @@ static bool give_all(cr_interp *t, const cr_template_input *input, bool parse_ar
             t->status = cr_fail(t->err, CERA_E_ARG, "%s: expected a JSON list", var->name);
             return false;
         }
-        if (parse_arguments && strcmp(var->name, "messages") == 0 &&
-            !parse_calls(t, &value, changed))
+        const bool are_messages = strcmp(var->name, "messages") == 0;
+        if (are_messages && var->is_list && !check_messages(t, &value))
+            return false;
+        if (are_messages && parse_arguments && !parse_calls(t, &value, changed))
             return false;
         give(t, var->name, strlen(var->name), value);
     }

@@ -79,6 +79,23 @@ class Template(unittest.TestCase):
         fails(6, "call depth", "--chat-template",
               "{% macro x() %}{{ x() }}{% endmacro %}{{ x() }}", "--messages", CHAT)
 
+    def test_what_is_no_message(self):
+        """Roles that a format cannot write are refused, as is what is no object with a role."""
+        for name in ("mistral", "llama2"):
+            for role in ("tool", "alien"):
+                r = cera("template", "--chat-template", name, "--messages",
+                         '[{"role": "%s", "content": "x"}]' % role)
+                self.assertEqual((r.code, r.out), (1, ""), r)
+                self.assertIn("the roles system, user and assistant", r.err)
+            self.assertEqual(cera("template", "--chat-template", name, "--messages",
+                                  '[{"content": "x"}]').code, 1)
+        for name in ("mistral", "chatml"):
+            for messages, why in (("[1]", "messages[0]: expected a JSON object"),
+                                  ('[{"role": "user"}, {"role": 1}]', "messages[1].role: expected a text")):
+                r = cera("template", "--chat-template", name, "--messages", messages)
+                self.assertEqual((r.code, r.out), (2, ""), r)
+                self.assertIn(why, r.err)
+
 
 if __name__ == "__main__":
     unittest.main()
