@@ -46,7 +46,8 @@ static int read_layers(const cli_args *args, int *first, int *last)
                 to <= INT32_MAX;
     bytes_done(&number);
     if (!good)
-        return bad_value(option->typed, option->text, "expected two numbers of layers: 4-20");
+        return bad_value(option->typed, option->text,
+                         "expected two numbers of layers, the last one above 0: 4-20");
     *first = (int)from;
     *last = (int)to;
     return EXIT_OK;
@@ -92,11 +93,20 @@ static int read_use(cera_engine *engine, option_id id, const char *typed, const 
     return code;
 }
 
+static bool has_vector(const cli_args *args)
+{
+    return is_set(args, OPT_CONTROL_VECTOR) || is_set(args, OPT_CONTROL_VECTOR_SCALED);
+}
+
 /* The adapters, in the order of the command line. */
 static int read_uses(const cli_args *args, cera_engine *engine, cera_adapter_use *uses, size_t *n)
 {
     int first = 0, last = 0;
     int code = read_layers(args, &first, &last);
+    const option_value *layers = &args->option[OPT_CONTROL_VECTOR_LAYERS];
+    if (code == EXIT_OK && layers->source == FROM_COMMAND_LINE && !has_vector(args))
+        code = report_error(EXIT_USAGE, "there is no control vector to have these layers",
+                            layers->typed, "--control-vector");
     for (size_t i = 0; i < args->n_repeated && code == EXIT_OK; i++) {
         option_id id = args->repeated[i].id;
         if (id != OPT_LORA && id != OPT_LORA_SCALED && id != OPT_CONTROL_VECTOR &&

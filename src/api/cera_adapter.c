@@ -41,12 +41,26 @@ static cera_status open_peft(cr_engine *core, cr_str folder, cr_adapter **out, c
     return status;
 }
 
+static bool is_regular(const cera_os *os, const char *path)
+{
+    void *file;
+    cera_os_stat stat;
+    if (os->open(os->ctx, path, &file) != 0)
+        return true; /* opening it as one says why */
+    const int error = os->stat(os->ctx, file, &stat);
+    os->close(os->ctx, file);
+    return error != 0 || stat.is_regular;
+}
+
 static cera_status open_file(cr_engine *core, const cera_source *source, cr_adapter **out,
                              cera_error *err)
 {
     cr_str folder;
     if (source->path && cr_peft_is(&core->host, source->path, &folder))
         return open_peft(core, folder, out, err);
+    if (source->path && !is_regular(&core->host.os, source->path))
+        return cr_fail(err, CERA_E_IO, "%s: expected a file, or a folder with adapter_config.json",
+                       source->path);
     return open_gguf(core, source, out, err);
 }
 

@@ -170,6 +170,11 @@ cera_status cera_session_set_adapters(cera_session *session, const cera_adapter_
             return cr_fail(err, CERA_E_ARG, "adapter %zu: expected one, found NULL", i);
         if (uses[i].first_layer < 0 || uses[i].last_layer < 0)
             return cr_fail(err, CERA_E_ARG, "adapter %zu: layers: expected 0 or more", i);
+        if (uses[i].last_layer > 0 && uses[i].first_layer > uses[i].last_layer)
+            return cr_fail(
+                err, CERA_E_ARG,
+                "adapter %zu: layers: expected a last one behind the first, %d, found %d", i,
+                uses[i].first_layer, uses[i].last_layer);
         int last = uses[i].last_layer > 0 ? uses[i].last_layer : INT_MAX;
         cores[i] =
             (cr_adapter_use){ uses[i].adapter->core, uses[i].scale, uses[i].first_layer, last };

@@ -97,6 +97,11 @@ cera_status cr_session_set_adapters(cr_session *session, const cr_adapter_use *u
     return CERA_OK;
 }
 
+size_t cr_session_n_adapters(const cr_session *session)
+{
+    return session->adapted.n;
+}
+
 void cr_session_see_tree(cr_session *session)
 {
     bool is_alone = session->origins || session->is_mixed;

@@ -206,18 +206,32 @@ static cera_status show(generation *g, int32_t id, bool *finished, cera_finish *
     return CERA_OK;
 }
 
-/* The next token, under the grammar if there is one. */
-static cera_status choose(generation *g, int32_t *id)
+/* Without adapters logits of which none is finite are the model's fault. */
+static cera_status next_token(generation *g, const uint64_t *allowed, int32_t *id)
 {
     const float *logits = cr_session_logits(g->session);
     size_t n;
     const int32_t *history = cr_session_history(g->session, &n);
+    cera_status status = cr_sampler_next(g->sampler, logits, allowed, history, n, id, g->err);
+    if (status == CERA_E_FORMAT && cr_session_n_adapters(g->session) > 0)
+        return cr_fail(
+            g->err, CERA_E_ARG,
+            "logits: expected a finite value, found none: the scale of an adapter may be "
+            "too large");
+    return status;
+}
+
+/* The next token, under the grammar if there is one. */
+static cera_status choose(generation *g, int32_t *id)
+{
     if (!g->matcher)
-        return cr_sampler_next(g->sampler, logits, NULL, history, n, id, g->err);
+        return next_token(g, NULL, id);
+    size_t n;
+    const int32_t *history = cr_session_history(g->session, &n);
     int32_t previous = n > 0 ? history[n - 1] : -1;
     const uint64_t *allowed;
     CR_TRY(cr_matcher_mask(g->matcher, previous, &allowed, g->err));
-    CR_TRY(cr_sampler_next(g->sampler, logits, allowed, history, n, id, g->err));
+    CR_TRY(next_token(g, allowed, id));
     /* An end token is read only where the grammar itself names it; elsewhere it ends the text. */
     cera_status status = cr_matcher_read_token(g->matcher, previous, *id, g->err);
     return is_end(g, *id) ? CERA_OK : status;

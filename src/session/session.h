@@ -63,6 +63,7 @@ cera_status cr_session_generate(cr_session *session, const cera_generate_options
  * cera_session_set_adapters. */
 cera_status cr_session_set_adapters(cr_session *session, const cr_adapter_use *uses, size_t n,
                                     cera_error *err);
+size_t cr_session_n_adapters(const cr_session *session);
 void cr_session_cancel(cr_session *session);
 void cr_session_reset(cr_session *session);
 

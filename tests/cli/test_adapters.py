@@ -112,7 +112,11 @@ class Adapters(unittest.TestCase):
                 (("--lora-scaled", lora), 2, "PATH:0.5"),
                 (("--lora-scaled", lora + ":nan"), 2, "PATH:0.5"),
                 (("--control-vector", control, "--control-vector-layer-range", "3"), 2, "4-20"),
-                (("--control-vector", control, "--control-vector-layer-range", "5-2"), 2, "4-20")):
+                (("--control-vector", control, "--control-vector-layer-range", "5-2"), 2, "4-20"),
+                (("--control-vector-layer-range", "1-2"), 2, "no control vector"),
+                (("--lora", lora, "--control-vector-layer-range", "1-2"), 2, "no control vector"),
+                (("--lora", self.folder), 3, "or a folder with adapter_config.json"),
+                (("--lora-scaled", lora + ":1e30"), 2, "the scale of an adapter")):
             r = cera(*run, *args)
             self.assertEqual(r.code, code, r)
             self.assertIn(says, r.err)
