@@ -142,6 +142,8 @@ int constraint_open_tools(const cli_args *args, const call_constraint *calls, ce
         return EXIT_OK;
     if (status == CERA_E_NOMEM)
         return report_failure(WHILE_RUNNING, "cannot constrain the tool calls", &err);
+    /* As a template without a hint of calls has it, or somebody has asked for. */
+    const char *hint = strcmp(calls->format, "none") == 0 ? "--tool-format" : NULL;
     return report_error(status == CERA_E_ARG ? EXIT_USAGE : EXIT_CONSTRAINT,
-                        "cannot constrain the tool calls", err.message, NULL);
+                        "cannot constrain the tool calls", err.message, hint);
 }

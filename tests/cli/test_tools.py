@@ -118,6 +118,12 @@ class ToolTest(unittest.TestCase):
         wrong = run("--tool-format", "hermes", "--tool-choice", "pong")
         self.assertEqual((wrong.code, wrong.out), (2, ""), wrong)
 
+    def test_no_format_to_constrain(self):
+        result = run("--tool-format", "none", "--tool-choice", "required", "-n", "3")
+        self.assertEqual((result.code, result.out), (7, ""), result)
+        self.assertIn("format none", result.err)
+        self.assertIn("try: --tool-format\n", result.err)
+
     def test_a_call_that_is_missing(self):
         """Cut in a mark or in a call: the same code, whatever the format."""
         for n in ("1", "5", "20"):
