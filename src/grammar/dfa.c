@@ -2,6 +2,14 @@
 
 enum { LAST_CHAR = 0x10ffff };
 
+bool cr_dfa_spend(cr_dfa_shop *shop, size_t work)
+{
+    shop->work += work;
+    if (shop->work > CR_DFA_MAX_WORK)
+        shop->too_large = shop->is_spent = true;
+    return !shop->is_spent;
+}
+
 /* ---- building ---------------------------------------------------------------------------- */
 
 void cr_dfa_builder_init(cr_dfa_builder *b, cr_dfa_shop *shop)
@@ -19,7 +27,8 @@ void cr_dfa_builder_state(cr_dfa_builder *b, bool accepts)
         b->shop->too_large = true;
         b->failed = true;
     }
-    b->failed = b->failed || !cr_buf_append(&b->states, &state, sizeof state);
+    b->failed =
+        b->failed || !cr_dfa_spend(b->shop, 1) || !cr_buf_append(&b->states, &state, sizeof state);
 }
 
 void cr_dfa_builder_move(cr_dfa_builder *b, uint32_t lo, uint32_t hi, uint32_t target)
@@ -46,7 +55,7 @@ void cr_dfa_builder_move(cr_dfa_builder *b, uint32_t lo, uint32_t hi, uint32_t t
     }
     cr_dfa_move move = { lo, hi, target };
     state->n++;
-    if (!cr_buf_append(&b->moves, &move, sizeof move))
+    if (!cr_dfa_spend(b->shop, 1) || !cr_buf_append(&b->moves, &move, sizeof move))
         b->failed = true;
 }
 
@@ -129,18 +138,67 @@ const cr_dfa *cr_dfa_length(cr_dfa_shop *shop, uint32_t least, uint32_t most)
     return cr_dfa_builder_finish(&b);
 }
 
-const cr_dfa *cr_dfa_text(cr_dfa_shop *shop, cr_str text)
+static bool is_before(cr_str a, cr_str b)
 {
+    const int order = memcmp(a.data, b.data, CR_MIN(a.size, b.size));
+    return order != 0 ? order < 0 : a.size < b.size;
+}
+
+/* Shell sort: qsort may allocate. */
+void cr_texts_sort(cr_str *texts, size_t n)
+{
+    for (size_t gap = n / 2; gap > 0; gap /= 2) {
+        for (size_t i = gap; i < n; i++) {
+            const cr_str text = texts[i];
+            size_t j = i;
+            for (; j >= gap && is_before(text, texts[j - gap]); j -= gap)
+                texts[j] = texts[j - gap];
+            texts[j] = text;
+        }
+    }
+}
+
+/* Texts [first, end) that are alike up to byte `at`: a state. */
+typedef struct shared {
+    size_t first, end, at;
+} shared;
+
+/* The texts behind the character at `at` of the first one. */
+static shared next_shared(const cr_str *texts, shared s, uint32_t *code)
+{
+    const cr_str one = texts[s.first];
+    const size_t n = CR_MAX(cr_utf8_decode(one.data + s.at, one.size - s.at, code), (size_t)1);
+    shared next = { .first = s.first, .end = s.first + 1, .at = s.at + n };
+    while (next.end < s.end && texts[next.end].size >= next.at &&
+           memcmp(texts[next.end].data + s.at, one.data + s.at, n) == 0)
+        next.end++;
+    return next;
+}
+
+const cr_dfa *cr_dfa_texts(cr_dfa_shop *shop, cr_str *texts, size_t n)
+{
+    cr_texts_sort(texts, n);
     cr_dfa_builder b;
     cr_dfa_builder_init(&b, shop);
-    uint32_t i = 0;
-    for (size_t at = 0; at < text.size && !b.failed;) {
-        uint32_t code = 0;
-        at += CR_MAX(cr_utf8_decode(text.data + at, text.size - at, &code), (size_t)1);
-        cr_dfa_builder_state(&b, false);
-        cr_dfa_builder_move(&b, code, code, ++i);
+    cr_buf queue; /* of shared, in the order of their numbers */
+    cr_buf_init(&queue, shop->arena->host, CR_MEM_SCRATCH);
+    shared s = { .end = n };
+    b.failed = !cr_buf_append(&queue, &s, sizeof s);
+    for (size_t i = 0; i < queue.size / sizeof s && !b.failed; i++) {
+        s = ((const shared *)(const void *)queue.data)[i];
+        const size_t before = s.first;
+        while (s.first < s.end && texts[s.first].size == s.at)
+            s.first++;
+        cr_dfa_builder_state(&b, s.first > before);
+        while (s.first < s.end && !b.failed) {
+            uint32_t code = 0;
+            const shared next = next_shared(texts, s, &code);
+            cr_dfa_builder_move(&b, code, code, (uint32_t)(queue.size / sizeof s));
+            b.failed = b.failed || !cr_buf_append(&queue, &next, sizeof next);
+            s.first = next.end;
+        }
     }
-    cr_dfa_builder_state(&b, true);
+    cr_buf_done(&queue);
     return cr_dfa_builder_finish(&b);
 }
 
@@ -193,20 +251,20 @@ const cr_dfa *cr_dfa_not(cr_dfa_shop *shop, const cr_dfa *a)
 
 /* Pairs of states, numbered as they are met. */
 typedef struct pairs {
-    uint64_t *pair;  /* [CR_DFA_MAX_STATES] in the order of their numbers */
-    uint32_t *slots; /* [2 * CR_DFA_MAX_STATES] number + 1 */
-    uint32_t n;
+    uint64_t *pair;  /* [most] in the order of their numbers */
+    uint32_t *slots; /* [2 * most] number + 1 */
+    uint32_t n, most;
 } pairs;
 
 static uint32_t number_of(pairs *p, uint32_t x, uint32_t y)
 {
     uint64_t pair = (uint64_t)x << 32 | y;
-    uint32_t slot = (uint32_t)(pair * UINT64_C(0x9e3779b97f4a7c15) >> 32) % (2 * CR_DFA_MAX_STATES);
-    for (; p->slots[slot] != 0; slot = (slot + 1) % (2 * CR_DFA_MAX_STATES)) {
+    uint32_t slot = (uint32_t)(pair * UINT64_C(0x9e3779b97f4a7c15) >> 32) % (2 * p->most);
+    for (; p->slots[slot] != 0; slot = (slot + 1) % (2 * p->most)) {
         if (p->pair[p->slots[slot] - 1] == pair)
             return p->slots[slot] - 1;
     }
-    if (p->n == CR_DFA_MAX_STATES)
+    if (p->n == p->most)
         return UINT32_MAX;
     p->slots[slot] = p->n + 1;
     p->pair[p->n] = pair;
@@ -215,19 +273,24 @@ static uint32_t number_of(pairs *p, uint32_t x, uint32_t y)
 
 const cr_dfa *cr_dfa_and(cr_dfa_shop *shop, const cr_dfa *a, const cr_dfa *b)
 {
-    pairs p = {
-        .pair = cr_arena_array(shop->arena, CR_DFA_MAX_STATES, sizeof *p.pair),
-        .slots = cr_arena_array(shop->arena, (size_t)2 * CR_DFA_MAX_STATES, sizeof *p.slots),
-    };
-    if (!p.pair || !p.slots)
-        return NULL;
+    const uint64_t n_pairs = (uint64_t)a->n_states * b->n_states;
+    pairs p = { .most = (uint32_t)CR_MIN(n_pairs, (uint64_t)CR_DFA_MAX_STATES) };
     cr_dfa_builder to;
     cr_dfa_builder_init(&to, shop);
-    if (a->n_states > 0 && b->n_states > 0)
+    cr_buf scratch;
+    cr_buf_init(&scratch, shop->arena->host, CR_MEM_SCRATCH);
+    const size_t slots_size = (size_t)2 * p.most * sizeof *p.slots;
+    to.failed = !cr_buf_reserve(&scratch, p.most * sizeof *p.pair + slots_size);
+    if (p.most > 0 && !to.failed) {
+        p.pair = (uint64_t *)(void *)scratch.data;
+        p.slots = (uint32_t *)(void *)(p.pair + p.most);
+        memset(p.slots, 0, slots_size);
         number_of(&p, 0, 0);
+    }
     for (uint32_t i = 0; i < p.n && !to.failed; i++) {
         const cr_dfa_state *x = &a->states[p.pair[i] >> 32], *y = &b->states[(uint32_t)p.pair[i]];
         cr_dfa_builder_state(&to, x->accepts && y->accepts);
+        cr_dfa_spend(shop, x->n + y->n);
         for (uint32_t m = 0, n = 0; m < x->n && n < y->n;) {
             cr_dfa_move s = a->moves[x->first + m], t = b->moves[y->first + n];
             uint32_t lo = CR_MAX(s.lo, t.lo), hi = CR_MIN(s.hi, t.hi);
@@ -243,6 +306,7 @@ const cr_dfa *cr_dfa_and(cr_dfa_shop *shop, const cr_dfa *a, const cr_dfa *b)
                 n++;
         }
     }
+    cr_buf_done(&scratch);
     return cr_dfa_builder_finish(&to);
 }
 

@@ -9,7 +9,9 @@
 #include "base/arena.h"
 #include "base/text.h"
 
-enum { CR_DFA_MAX_STATES = 4096 };
+/* Of one set; and of all that a shop makes together, in states, moves and what regular expressions
+ * look at: some tenths of a second. */
+enum { CR_DFA_MAX_STATES = 4096, CR_DFA_MAX_WORK = 32 << 20 };
 
 typedef struct cr_dfa_move {
     uint32_t lo, hi; /* characters, both included; no surrogates among them */
@@ -30,16 +32,23 @@ typedef struct cr_dfa {
 /* Where a set is put together: an arena, and why it could not be. */
 typedef struct cr_dfa_shop {
     cr_arena *arena;
-    bool too_large;
+    size_t work;    /* done so far */
+    bool too_large; /* the last set */
+    bool is_spent;  /* there was too much work: no set is made any more */
 } cr_dfa_shop;
+
+/* Counts work; false when there was too much. */
+bool cr_dfa_spend(cr_dfa_shop *shop, size_t work);
 
 /* Strings that are in both, and strings that are not in it. */
 const cr_dfa *cr_dfa_and(cr_dfa_shop *shop, const cr_dfa *a, const cr_dfa *b);
 const cr_dfa *cr_dfa_not(cr_dfa_shop *shop, const cr_dfa *a);
 /* Strings of so many characters; most UINT32_MAX: no limit. */
 const cr_dfa *cr_dfa_length(cr_dfa_shop *shop, uint32_t least, uint32_t most);
-/* Just this string. */
-const cr_dfa *cr_dfa_text(cr_dfa_shop *shop, cr_str text);
+/* Just these strings, which are sorted here. */
+const cr_dfa *cr_dfa_texts(cr_dfa_shop *shop, cr_str *texts, size_t n);
+/* By their bytes. */
+void cr_texts_sort(cr_str *texts, size_t n);
 /* Decimal numbers (no sign) that divisor / 10^n_fraction divides, with at least one digit and at most
  * n_fraction behind the point. */
 const cr_dfa *cr_dfa_multiples(cr_dfa_shop *shop, uint32_t divisor, uint32_t n_fraction);

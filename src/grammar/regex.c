@@ -629,6 +629,7 @@ static bool step(const regex *x, sets *s, uint32_t i, uint32_t code)
     bool any = false;
     const range *ranges = (const range *)(const void *)x->ranges.data;
     const uint32_t *members = (const uint32_t *)(const void *)s->members.data;
+    cr_dfa_spend(x->shop, begin_of(s, i + 1) - begin_of(s, i));
     for (uint32_t m = begin_of(s, i); m < begin_of(s, i + 1); m++) {
         const node *n = get(x, members[m]);
         for (uint32_t r = n->first; n->kind == CHARS && r < n->first + n->n; r++) {

@@ -1,6 +1,7 @@
 /* The walk over a schema. A value is described by parts, schemas that all hold; what chooses (anyOf,
  * oneOf, a list of types) becomes alternatives of the rule. The same parts are one rule, so that
  * recursion ends. */
+#include "grammar/automaton.h"
 #include "grammar/schema_internal.h"
 
 #include <stdio.h>
@@ -10,7 +11,8 @@ enum {
     MAX_LEVELS = 256,
     MAX_TEXT = 1 << 18,
     MAX_BRANCHES = 256,
-    MAX_RULES = 20000
+    MAX_RULES = 20000,
+    MAX_OUT = 4 << 20 /* bytes of the grammar's text, before unused rules go */
 };
 
 /* ---- text and messages ------------------------------------------------------------------- */
@@ -84,6 +86,42 @@ void cr_text_drop(cr_text *t)
     cr_buf_done(&t->buf);
 }
 
+/* The largest number in { }. */
+static size_t read_repeats(cr_str text, size_t *at)
+{
+    size_t number = 0, most = 0;
+    for (; *at < text.size && text.data[*at] != '}'; ++*at) {
+        const char ch = text.data[*at];
+        number = ch >= '0' && ch <= '9' ? number * 10 + (size_t)(ch - '0') : 0;
+        most = CR_MAX(most, number);
+    }
+    return most;
+}
+
+/* How many nodes the rules become, at the least: one per character of a text, two per class or
+ * name, and what repetitions write out. */
+static size_t count_elements(cr_str rules)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < rules.size; i++) {
+        const char ch = rules.data[i];
+        const bool is_class = ch == '[';
+        if (ch == '"' || is_class) {
+            n += 2;
+            for (i++; i < rules.size && rules.data[i] != (is_class ? ']' : '"'); i++) {
+                n += is_class ? 0 : 1;
+                if (rules.data[i] == '\\')
+                    i += rules.data[i + 1] == 'x' ? 3 : 1;
+            }
+        } else if (ch == '{') {
+            n += read_repeats(rules, &i);
+        } else if (ch != ' ' && i > 0 && rules.data[i - 1] == ' ') {
+            n += 2;
+        }
+    }
+    return n;
+}
+
 void cr_text_finish(cr_text *t, char letter, uint32_t number)
 {
     char name[24];
@@ -92,6 +130,7 @@ void cr_text_finish(cr_text *t, char letter, uint32_t number)
     bool good = cr_buf_append(c->out, name, (size_t)n) &&
                 cr_buf_append(c->out, t->buf.data, t->buf.size) && cr_buf_append(c->out, "\n", 1);
     c->no_memory = c->no_memory || !good;
+    c->shop.is_spent = c->shop.is_spent || c->out->size > MAX_OUT;
     cr_text_drop(t);
 }
 
@@ -346,7 +385,8 @@ static cera_status want_list(cr_compiler *c, const cr_json *list)
 cera_status cr_parts_expand(cr_compiler *c, cr_parts *parts, bool *none)
 {
     *none = false;
-    for (int i = 0; i < parts->n; i++) {
+    for (; parts->n_expanded < parts->n; parts->n_expanded++) {
+        const int i = parts->n_expanded;
         const cr_json *schema = parts->part[i].schema;
         if (schema->kind == CR_JSON_FALSE) {
             *none = true;
@@ -612,9 +652,11 @@ static cera_status differ_exactly(cr_compiler *c, const cr_parts *a, const cr_pa
 static cera_status differ(cr_compiler *c, const cr_parts *a, const cr_parts *b, bool *out)
 {
     const bool before = c->is_exact;
+    const cr_arena_mark sets = cr_arena_get_mark(&c->arena);
     c->is_exact = true;
     cera_status status = differ_exactly(c, a, b, out);
     c->is_exact = before;
+    cr_arena_to_mark(&c->arena, sets);
     return status;
 }
 
@@ -635,6 +677,41 @@ static cera_status check_one_of(cr_compiler *c, const cr_parts *parts, int i, co
                 return cr_schema_skip(c, list,
                                       "two of the schemas may hold at once, or cannot be "
                                       "shown not to; anyOf takes them");
+        }
+    }
+    return CERA_OK;
+}
+
+/* What a message about part i names: the schema that it was made of has a place. */
+static const cr_json *place_of(const cr_parts *parts, int i, const cr_json *at)
+{
+    static const char *const makers[] = { "if", "dependentRequired", "dependentSchemas",
+                                          "dependencies", "not" };
+    if (at->parent)
+        return at;
+    while (parts->part[i].from >= 0 && !parts->part[i].schema->parent)
+        i = parts->part[i].from;
+    for (size_t k = 0; k < CR_COUNT(makers); k++) {
+        const cr_json *maker = cr_json_get(parts->part[i].schema, makers[k]);
+        if (maker)
+            return maker;
+    }
+    return parts->part[i].schema;
+}
+
+/* Whether a glance shows that nothing satisfies the parts: no kind of value is left, or a name must
+ * be there and must not. */
+static cera_status contradict(cr_compiler *c, const cr_parts *parts, bool *out)
+{
+    unsigned kinds;
+    CR_TRY(cr_parts_kinds(c, parts, &kinds));
+    *out = kinds == 0;
+    for (int i = 0; i < parts->n && kinds == CR_IS_OBJECT && !*out; i++) {
+        const cr_json *name = cr_part_excluded_name(&parts->part[i]);
+        for (int k = 0; k < parts->n && name && !*out; k++) {
+            const cr_json *required = cr_json_get(parts->part[k].schema, "required");
+            for (const cr_json *r = required ? required->first : NULL; r && !*out; r = r->next)
+                *out = cr_json_equal(r, name);
         }
     }
     return CERA_OK;
@@ -662,11 +739,18 @@ static cera_status put_choice(cr_compiler *c, const cr_parts *parts, cr_text *t,
         for (const cr_json *branch = list->first; branch; branch = branch->next) {
             cr_parts chosen = *parts;
             uint32_t rule;
+            bool nothing;
             if (any)
                 chosen.part[i].any_done = true;
             else
                 chosen.part[i].one_done = true;
+            c->choice = place_of(parts, i, list);
             CR_TRY(cr_parts_add(c, &chosen, branch, i));
+            CR_TRY(cr_parts_expand(c, &chosen, &nothing));
+            if (!nothing)
+                CR_TRY(contradict(c, &chosen, &nothing));
+            if (nothing)
+                continue;
             CR_TRY(cr_schema_rule(c, &chosen, &rule));
             if (rule == 0)
                 continue;
@@ -743,6 +827,8 @@ static cera_status put_kinds(cr_compiler *c, const cr_parts *parts, cr_text *t, 
         unsigned numbers = CR_IS_INTEGER | CR_IS_FRACTION;
         if ((kinds & (kind == CR_IS_INTEGER ? numbers : kind)) == 0)
             continue;
+        const bool has_rules = kind == CR_IS_OBJECT || kind == CR_IS_ARRAY;
+        const cr_arena_mark before = cr_arena_get_mark(&c->arena);
         cr_text one;
         cr_text_init(&one, c);
         bool empty = false;
@@ -775,6 +861,8 @@ static cera_status put_kinds(cr_compiler *c, const cr_parts *parts, cr_text *t, 
             *none = false;
         }
         cr_text_drop(&one);
+        if (!has_rules)
+            cr_arena_to_mark(&c->arena, before); /* its sets */
         CR_TRY(status);
     }
     return CERA_OK;
@@ -798,24 +886,25 @@ static cera_status put_parts(cr_compiler *c, const cr_parts *parts, cr_text *t, 
 
 /* What is known of a rule: the parts it is for. */
 typedef struct known {
-    cr_parts *parts;
+    const cr_part *parts; /* [n] */
+    int n;
     uint64_t sum; /* of the parts */
     uint32_t rule;
     const cr_json *unmet; /* with is_none */
     bool is_none, is_plain;
 } known;
 
-static bool are_same(const cr_parts *a, const cr_parts *b)
+static bool are_same(const known *a, const cr_parts *b)
 {
     if (a->n != b->n)
         return false;
     for (int i = 0; i < a->n; i++) {
         bool found = false;
         for (int k = 0; k < b->n && !found; k++)
-            found = a->part[i].schema == b->part[k].schema &&
-                    a->part[i].excluded == b->part[k].excluded &&
-                    a->part[i].any_done == b->part[k].any_done &&
-                    a->part[i].one_done == b->part[k].one_done;
+            found = a->parts[i].schema == b->part[k].schema &&
+                    a->parts[i].excluded == b->part[k].excluded &&
+                    a->parts[i].any_done == b->part[k].any_done &&
+                    a->parts[i].one_done == b->part[k].one_done;
         if (!found)
             return false;
     }
@@ -840,6 +929,14 @@ static known *get_known(const cr_compiler *c, size_t i)
     return (known *)(void *)c->known.data + i;
 }
 
+static cera_status fail_spent(const cr_compiler *c, const cr_json *schema)
+{
+    return cr_schema_fail(c, c->choice ? c->choice : schema, CERA_E_LIMIT,
+                          "expected a schema that becomes a smaller grammar, found one that is too "
+                          "much: choices (anyOf, if, dependent...) that hold together multiply, "
+                          "large counts and patterns add up");
+}
+
 cera_status cr_schema_rule(cr_compiler *c, cr_parts *parts, uint32_t *rule)
 {
     bool none;
@@ -851,7 +948,7 @@ cera_status cr_schema_rule(cr_compiler *c, cr_parts *parts, uint32_t *rule)
     const uint64_t sum = sum_of(parts);
     for (size_t i = 0; i < n; i++) {
         const known *k = get_known(c, i);
-        if (k->sum == sum && k->is_plain == (c->plain != NULL) && are_same(k->parts, parts)) {
+        if (k->sum == sum && k->is_plain == (c->plain != NULL) && are_same(k, parts)) {
             *rule = k->is_none ? 0 : k->rule;
             c->unmet = k->is_none ? k->unmet : c->unmet;
             return CERA_OK;
@@ -862,20 +959,24 @@ cera_status cr_schema_rule(cr_compiler *c, cr_parts *parts, uint32_t *rule)
         return cr_schema_fail(c, first, CERA_E_LIMIT,
                               "expected at most %d nested schemas, found more", MAX_DEPTH);
     if (n == MAX_RULES)
-        return cr_schema_fail(c, first, CERA_E_LIMIT, "expected at most %d schemas, found more",
-                              MAX_RULES);
-    known entry = { .parts = cr_arena_alloc(&c->arena, sizeof *parts),
-                    .sum = sum,
-                    .rule = ++c->n_names,
-                    .is_plain = c->plain != NULL };
-    if (!entry.parts || !cr_buf_append(&c->known, &entry, sizeof entry))
+        c->shop.is_spent = true;
+    if (c->shop.is_spent)
+        return fail_spent(c, first);
+    const size_t size = (size_t)parts->n * sizeof(cr_part);
+    cr_part *copy = cr_arena_alloc(&c->arena, size);
+    known entry = {
+        .parts = copy, .n = parts->n, .sum = sum, .rule = ++c->n_names, .is_plain = c->plain != NULL
+    };
+    if (!copy || !cr_buf_append(&c->known, &entry, sizeof entry))
         return cr_schema_no_memory(c);
-    *entry.parts = *parts;
+    memcpy(copy, parts->part, size);
     cr_text t;
     cr_text_init(&t, c);
     c->depth++;
     cera_status status = put_parts(c, parts, &t, &none);
     c->depth--;
+    if (c->shop.is_spent)
+        status = fail_spent(c, first);
     if (status != CERA_OK || none) {
         cr_text_drop(&t);
         get_known(c, n)->is_none = none;
@@ -957,6 +1058,9 @@ cera_status cr_schema_to_gbnf(const cr_json *root, const cr_json *schema,
     cera_status status = compile(&c);
     if (status == CERA_OK && !cr_schema_prune(&c, before))
         status = cr_schema_no_memory(&c);
+    const cr_str rules = { out->data + before, out->size - before };
+    if (status == CERA_OK && count_elements(rules) > CR_MAX_NODES)
+        status = fail_spent(&c, schema);
     if (status != CERA_OK)
         out->size = before;
     cr_buf_done(&c.known);

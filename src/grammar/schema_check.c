@@ -97,17 +97,20 @@ static int check_string(cr_compiler *c, const cr_json *schema, const cr_json *va
     const cr_dfa *set;
     uint32_t least, most, n = 0;
     cera_error *err = c->err;
+    const cr_arena_mark sets = cr_arena_get_mark(&c->arena);
     c->err = NULL;
     bool good = cr_schema_string_set(c, &one, &set) == CERA_OK &&
                 cr_parts_counts(c, &one, "minLength", "maxLength", &least, &most) == CERA_OK;
     c->err = err;
-    if (!good)
-        return -1;
     for (size_t i = 0; i < value->text.size; i++)
         n += (value->text.data[i] & 0xc0) != 0x80 ? 1 : 0;
-    if (n < least || n > most)
-        return 0;
-    return !set || cr_dfa_accepts(set, value->text) ? 1 : check_set(c, schema, value->text);
+    int result = -1;
+    if (good && (n < least || n > most))
+        result = 0;
+    else if (good)
+        result = !set || cr_dfa_accepts(set, value->text) ? 1 : check_set(c, schema, value->text);
+    cr_arena_to_mark(&c->arena, sets);
+    return result;
 }
 
 static int check_object(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth)

@@ -7,14 +7,14 @@
 #include "grammar/schema.h"
 
 /* Schemas that a value has to satisfy all of, after $ref and allOf were followed. */
-enum { CR_MAX_PARTS = 48 };
+enum { CR_MAX_PARTS = 128 };
 
 typedef struct cr_part {
     const cr_json *schema;
-    int from; /* the part that led to it, -1: none */
     /* A keyword (const, enum, pattern, required with one name) that must not hold, the schema then
      * being `true`; NULL: none. */
     const cr_json *excluded;
+    int from;      /* the part that led to it, -1: none */
     bool any_done; /* a branch of its anyOf was chosen, and is a part too */
     bool one_done;
 } cr_part;
@@ -22,6 +22,7 @@ typedef struct cr_part {
 typedef struct cr_parts {
     cr_part part[CR_MAX_PARTS];
     int n;
+    int n_expanded; /* these have been: cr_parts_expand */
 } cr_parts;
 
 /* Kinds of values, as bits. A number that is no integer is a kind of its own. */
@@ -48,6 +49,7 @@ typedef struct cr_compiler {
     cr_buf made;         /* schemas that schema_not.c made */
     uint32_t n_names;
     int depth;
+    const cr_json *choice; /* the last one of which a branch was begun, for messages; or NULL */
     /* The texts that may stand without quotes, while rules for such are made; NULL: JSON. */
     const cr_dfa *plain;
     bool is_widest;        /* string sets have every string that some reader accepts */

@@ -108,7 +108,7 @@ static cera_status compile_pattern(cr_compiler *c, const cr_json *k, bool widest
 static cera_status value_parts(object *o, cr_str name, cr_parts *out)
 {
     cr_compiler *c = o->c;
-    out->n = 0;
+    out->n = out->n_expanded = 0;
     for (int i = 0; i < o->parts->n; i++) {
         const cr_json *schema = o->parts->part[i].schema;
         const cr_json *listed = cr_json_get_str(cr_json_get(schema, "properties"), name);
@@ -163,13 +163,11 @@ static cera_status add_extra(object *o, const cr_json *at, const cr_dfa *names, 
 static const cr_dfa *other_names(object *o)
 {
     cr_dfa_shop *shop = &o->c->shop;
-    const cr_dfa *names = cr_dfa_length(shop, 0, UINT32_MAX);
-    for (int i = 0; i < o->n && names; i++) {
-        const cr_dfa *one = cr_dfa_text(shop, o->p[i].name);
-        const cr_dfa *rest = one ? cr_dfa_not(shop, one) : NULL;
-        names = rest ? cr_dfa_and(shop, names, rest) : NULL;
-    }
-    return names;
+    cr_str *names = cr_arena_array(shop->arena, (size_t)o->n + 1, sizeof *names);
+    for (int i = 0; i < o->n && names; i++)
+        names[i] = o->p[i].name;
+    const cr_dfa *listed = names ? cr_dfa_texts(shop, names, (size_t)o->n) : NULL;
+    return listed ? cr_dfa_not(shop, listed) : NULL;
 }
 
 static const cr_dfa *without(cr_dfa_shop *shop, const cr_dfa *names, const cr_dfa *taken)
@@ -181,7 +179,7 @@ static const cr_dfa *without(cr_dfa_shop *shop, const cr_dfa *names, const cr_df
 /* The schemas that `additionalProperties` of the parts but one give; *closed when one is false. */
 static cera_status rest_parts(object *o, int but, cr_parts *out, bool *closed)
 {
-    out->n = 0;
+    out->n = out->n_expanded = 0;
     for (int i = 0; i < o->parts->n; i++) {
         const cr_json *rest = cr_json_get(o->parts->part[i].schema, "additionalProperties");
         if (rest && i != but)

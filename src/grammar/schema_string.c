@@ -145,7 +145,7 @@ void cr_schema_set_rule(cr_compiler *c, const cr_dfa *set, bool in_json, uint32_
 {
     uint32_t base = c->n_names + 1;
     c->n_names += set->n_states;
-    for (uint32_t i = 0; i < set->n_states && !c->no_memory; i++)
+    for (uint32_t i = 0; i < set->n_states && !c->no_memory && !c->shop.is_spent; i++)
         put_state(c, set, i, in_json, base);
     *rule = base;
 }
@@ -202,10 +202,10 @@ static cera_status take_out(cr_compiler *c, const cr_json *at, const cr_dfa **se
     return others ? and_with(c, at, set, others) : too_large(c, at);
 }
 
-/* Takes out what the part excludes. */
-static cera_status exclude(cr_compiler *c, const cr_part *part, const cr_dfa **set)
+/* Takes out the patterns that the part excludes. */
+static cera_status exclude_pattern(cr_compiler *c, const cr_part *part, const cr_dfa **set)
 {
-    const cr_json *pattern = cr_part_excluded_pattern(part), *v = NULL;
+    const cr_json *pattern = cr_part_excluded_pattern(part);
     if (pattern) {
         const cr_dfa *found;
         if (pattern->kind != CR_JSON_STRING)
@@ -223,9 +223,34 @@ static cera_status exclude(cr_compiler *c, const cr_part *part, const cr_dfa **s
             CR_TRY(take_out(c, pattern, set, found));
         }
     }
-    while ((v = cr_part_next_excluded(part, v)) != NULL) {
-        if (v->kind == CR_JSON_STRING)
-            CR_TRY(take_out(c, part->excluded, set, cr_dfa_text(&c->shop, v->text)));
+    return CERA_OK;
+}
+
+/* Takes out the strings that the parts exclude, all at once. */
+static cera_status exclude_listed(cr_compiler *c, const cr_parts *parts, const cr_dfa **set)
+{
+    cr_str *texts = NULL;
+    const cr_json *at = NULL;
+    for (int fill = 0; fill < 2; fill++) {
+        size_t n = 0;
+        for (int i = 0; i < parts->n; i++) {
+            const cr_json *v = NULL;
+            while ((v = cr_part_next_excluded(&parts->part[i], v)) != NULL) {
+                if (v->kind != CR_JSON_STRING)
+                    continue;
+                at = parts->part[i].excluded;
+                if (fill)
+                    texts[n] = v->text;
+                n++;
+            }
+        }
+        if (n == 0)
+            return CERA_OK;
+        if (fill)
+            return take_out(c, at, set, cr_dfa_texts(&c->shop, texts, n));
+        texts = cr_arena_array(&c->arena, n, sizeof *texts);
+        if (!texts)
+            return cr_schema_no_memory(c);
     }
     return CERA_OK;
 }
@@ -244,7 +269,8 @@ cera_status cr_schema_string_set(cr_compiler *c, const cr_parts *parts, const cr
         }
     }
     for (int i = 0; i < parts->n; i++)
-        CR_TRY(exclude(c, &parts->part[i], set));
+        CR_TRY(exclude_pattern(c, &parts->part[i], set));
+    CR_TRY(exclude_listed(c, parts, set));
     uint32_t least, most;
     CR_TRY(cr_parts_counts(c, parts, "minLength", "maxLength", &least, &most));
     if (!*set || (least == 0 && most == UINT32_MAX))

@@ -295,6 +295,80 @@ static void deep_schemas_are_refused(void **state)
     assert_non_null(strstr(err.message, "nested schemas"));
 }
 
+/* Few bytes that multiply are refused by name before they take memory: no more than a limit here. */
+static size_t used, most_used;
+
+static void *count_resize(void *ctx, void *ptr, size_t old_size, size_t size, size_t align)
+{
+    (void)ctx;
+    used += size - old_size;
+    most_used = used > most_used ? used : most_used;
+    void *new = aligned_alloc(align, (size + align - 1) / align * align);
+    if (new &&ptr)
+        memcpy(new, ptr, old_size < size ? old_size : size);
+    free(new ? ptr : NULL);
+    return new;
+}
+
+static void *count_alloc(void *ctx, size_t size, size_t align)
+{
+    return count_resize(ctx, NULL, 0, size, align);
+}
+
+static void count_free(void *ctx, void *ptr, size_t size)
+{
+    (void)ctx;
+    used -= size;
+    free(ptr);
+}
+
+static void what_multiplies_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *before, *each, *behind;
+        int n;
+        const char *place; /* NULL: it works */
+    } cases[] = {
+        { "\"allOf\":[", "{\"anyOf\":[{\"minimum\":%d},{\"maximum\":-%d},{\"multipleOf\":2}]}",
+          "],\"type\":\"integer\",\"minimum\":-50,\"maximum\":50", 11, "/anyOf" },
+        { "\"allOf\":[", "{\"anyOf\":[{\"minLength\":%d},{\"pattern\":\"a{%d}\"}]}",
+          "],\"type\":\"string\",\"maxLength\":40", 10, "/anyOf" },
+        { "\"allOf\":[",
+          "{\"if\":{\"properties\":{\"a%d\":{\"const\":1}},\"required\":[\"a%d\"]},\"then\":"
+          "{\"required\":[\"b\"]}}",
+          "],\"type\":\"object\"", 6, NULL },
+        { "\"dependentRequired\":{", "\"a%d\":[\"b%d\"]", "},\"type\":\"object\"", 14,
+          "#/dependentRequired" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[4096];
+        size_t n = (size_t)snprintf(text, sizeof text, "{%s", cases[i].before);
+        for (int k = 1; k <= cases[i].n; k++) {
+            char each[256];
+            snprintf(each, sizeof each, cases[i].each, k, k);
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", k > 1 ? "," : "", each);
+        }
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s}", cases[i].behind);
+        cera_grammar_options options;
+        cera_grammar_options_init(&options);
+        cera_host host;
+        cera_host_init(&host);
+        host.allocator = (cera_allocator){ count_alloc, count_resize, count_free, NULL };
+        options.host = &host;
+        used = most_used = 0;
+        cera_grammar *g = NULL;
+        cera_error err = { 0 };
+        cera_status status = cera_grammar_from_schema(text, n, NULL, &options, &g, &err);
+        assert_int_equal(status, cases[i].place ? CERA_E_LIMIT : CERA_OK);
+        if (cases[i].place)
+            assert_non_null(strstr(err.message, cases[i].place));
+        cera_grammar_free(g);
+        assert_int_equal(used, 0);
+        assert_true(most_used > 0 && most_used < 100u << 20);
+    }
+}
+
 static void fails_without_memory(void **state)
 {
     (void)state;
@@ -344,6 +418,7 @@ int main(void)
         cmocka_unit_test(properties_come_in_any_order),
         cmocka_unit_test(values_in_front_of_a_tag),
         cmocka_unit_test(deep_schemas_are_refused),
+        cmocka_unit_test(what_multiplies_is_refused),
         cmocka_unit_test(fails_without_memory),
     };
     return cmocka_run_group_tests(tests, read_data, drop_data);
