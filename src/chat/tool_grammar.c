@@ -388,7 +388,7 @@ static void add_named_text(writer *w)
     add_free_text(w, "named");
     cr_gbnf_put(&w->out, "named ::= \"%s\\n\" free0", w->form->text);
     if (o->choice == CERA_TOOL_AUTO)
-        cr_gbnf_put(&w->out, " | call%s", o->single_call ? "" : " free0");
+        cr_gbnf_put(&w->out, " | call%s", o->single_call ? "" : " after");
     cr_gbnf_put(&w->out, "\nroot ::= %s\n", w->is_opened ? "\"\" | named" : "free0");
 }
 
@@ -418,7 +418,7 @@ static void add_root(writer *w)
     cr_gbnf_put(&w->out, "marked ::= ");
     if (is_bare && !has_mark) /* the usual form has none */
         cr_gbnf_put_mark(&w->out, cr_str_from(cr_chat_format_opener(o->format, 0)));
-    cr_gbnf_put(&w->out, "section\nroot ::= begin (marked free0)%s", o->single_call ? "?" : "*");
+    cr_gbnf_put(&w->out, "section\nroot ::= begin (marked after)%s", o->single_call ? "?" : "*");
     if (is_bare)
         cr_gbnf_put(&w->out, " | [ \\t\\r\\n]* %s", has_mark ? "bare" : "call");
     cr_gbnf_put(&w->out, "\n");

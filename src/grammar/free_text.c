@@ -187,11 +187,15 @@ void cr_free_text_rules(cr_gbnf_text *out, const cr_free_text *text)
         put_tokens(out, &t, i, has_other);
         cr_gbnf_put(out, "\n");
     }
+    static const char space[] = " \\t\\r\\n"; /* in a class */
+    cr_gbnf_put(out, "after ::= \"\" | [%s] after", space);
+    put_exits(out, &t, 0, " \\t\\r\\n,;{", text->behind);
+    put_tokens(out, &t, 0, has_other);
+    cr_gbnf_put(out, "\n");
     if (text->bare == '\0') {
         cr_gbnf_put(out, "begin ::= free0\n");
         return;
     }
-    static const char space[] = " \\t\\r\\n";
     const char *escape = text->bare == '[' ? "\\" : ""; /* in a class */
     char barred[sizeof space + 2];
     snprintf(barred, sizeof barred, "%s%s%c", space, escape, text->bare);

@@ -16,9 +16,10 @@ typedef struct cr_free_text {
         *behind; /* the rule for what follows the first mark, which may come; NULL: it may not */
 } cr_free_text;
 
-/* Appends "free0 ::= ..." and what it needs, and "begin ::= ..." for the beginning of all. Control
- * tokens are text, but for those that end a generation. A mark counts as its text, and as control
- * tokens where the vocabulary has some for parts of it. */
+/* Appends "free0 ::= ..." and what it needs, "begin ::= ..." for the beginning of all, and "after ::=
+ * ..." for what follows a call: the first character that is no white space is none of , ; and {, as
+ * it would be of another call. Control tokens are text, but for those that end a generation. A mark
+ * counts as its text, and as control tokens where the vocabulary has some for parts of it. */
 void cr_free_text_rules(cr_gbnf_text *out, const cr_free_text *text);
 
 #endif

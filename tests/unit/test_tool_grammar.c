@@ -321,6 +321,49 @@ static void chooses(void **state)
     cera_grammar_free(g);
 }
 
+/* Text behind a call is none: the parser would read on where it begins like another one. */
+static void keeps_text_behind_calls_apart(void **state)
+{
+    (void)state;
+    static const char *const behind[] = {
+        " a",
+        ", f",
+        "; ping",
+        "{}",
+        "\n{\"ping\": {}}",
+        " {\"name\": \"get_weather\", \"arguments\": {}}",
+        ", get_weather()",
+        ",<function=get_weather>{}</function>",
+        "[get_weather()]",
+        "get_weather{}",
+    };
+    const char *format;
+    for (size_t f = 0; (format = cera_chat_format_name(f)) != NULL; f++) {
+        char text[2048];
+        if (!is_constrained(format))
+            continue;
+        cera_tool_grammar_options options = options_of(format, CERA_TOOL_REQUIRED);
+        options.only = "ping";
+        cera_grammar *g = make(TOOLS, vocab, &options);
+        const size_t n = sample(g, 7, text, sizeof text - 64);
+        cera_grammar_free(g);
+        options = options_of(format, CERA_TOOL_AUTO);
+        g = make(TOOLS, NULL, &options);
+        for (size_t i = 0; i < CR_COUNT(behind); i++) {
+            snprintf(text + n, sizeof text - n, "%s", behind[i]);
+            const bool is_good = accepts(g, text);
+            /* A call without marks is all of a reply. */
+            assert_true(i > 0 || is_good || strcmp(format, "llama3") == 0);
+            if (!is_good)
+                continue;
+            const record r = read_back(format, text, strlen(text), NULL);
+            if (r.n_calls != 1 || r.n_errors > 0)
+                fail_msg("%s: %d calls, %d errors: %s", format, r.n_calls, r.n_errors, text);
+        }
+        cera_grammar_free(g);
+    }
+}
+
 /* functionary-3.2: prompts end with the mark of the first call, and a name that is no tool's says
  * that text follows. */
 static void goes_on_behind_the_prompt(void **state)
@@ -679,6 +722,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_back_what_it_allows),
         cmocka_unit_test(chooses),
+        cmocka_unit_test(keeps_text_behind_calls_apart),
         cmocka_unit_test(goes_on_behind_the_prompt),
         cmocka_unit_test(finds_the_format),
         cmocka_unit_test(keeps_to_schemas),
