@@ -162,7 +162,8 @@ static bool is_message(const json_t *message)
     const json_t *reasoning = json_object_get(message, "reasoning_content");
     const json_t *calls = json_object_get(message, "tool_calls");
     return find_role(message) != NULL && (json_is_string(content) || json_is_null(content)) &&
-           (reasoning == NULL || json_is_string(reasoning)) && (calls == NULL || json_is_null(calls) || are_calls(calls));
+           (reasoning == NULL || json_is_string(reasoning)) &&
+           (calls == NULL || json_is_null(calls) || are_calls(calls));
 }
 
 bool conversation_read(conversation *c, const json_t *list)

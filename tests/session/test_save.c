@@ -314,7 +314,7 @@ static void every_call_may_fail(void **state)
     } rows[] = {
         { FAULT_ALLOC, ENOMEM }, { FAULT_OPEN, EMFILE },  { FAULT_STAT, EIO },
         { FAULT_READ, EIO },     { FAULT_CREATE, EROFS }, { FAULT_WRITE, ENOSPC },
-        { FAULT_SYNC, EIO },     { FAULT_RENAME, EIO },
+        { FAULT_SYNC, EIO },     { FAULT_RENAME, EIO },   { FAULT_LINK, EACCES },
     };
     int n_failed = 0;
     for (size_t row = 0; row < CR_COUNT(rows); row++) {
