@@ -594,6 +594,8 @@ static void test_refusals(void **state)
     }
     uses[0].scale = 3e38f; /* times alpha over rank */
     assert_int_equal(cera_session_set_adapters(s, uses, 1, NULL), CERA_E_ARG);
+    uses[0] = (cera_adapter_use){ a, 1, 9, 3 }; /* the last layer before the first */
+    assert_int_equal(cera_session_set_adapters(s, uses, 1, NULL), CERA_E_ARG);
     uses[0].adapter = NULL;
     assert_int_equal(cera_session_set_adapters(s, uses, 1, NULL), CERA_E_ARG);
     assert_int_equal(cera_session_set_adapters(s, NULL, 1, NULL), CERA_E_ARG);
