@@ -12,7 +12,9 @@ enum {
     MAX_TEXT = 1 << 18,
     MAX_BRANCHES = 256,
     MAX_RULES = 20000,
-    MAX_OUT = 4 << 20 /* bytes of the grammar's text, before unused rules go */
+    MAX_WAYS = 1024,     /* that listed values go on side by side */
+    MAX_PLAIN_LIST = 16, /* texts, each an alternative */
+    MAX_OUT = 4 << 20    /* bytes of the grammar's text, before unused rules go */
 };
 
 /* ---- text and messages ------------------------------------------------------------------- */
@@ -565,12 +567,96 @@ static bool is_plain_text(const cr_compiler *c, const cr_json *value)
     return value->kind == CR_JSON_STRING && cr_dfa_accepts(c->plain, value->text);
 }
 
+/* Texts that are listed; those of one kind are read side by side only as far as they are alike. */
+typedef struct listed {
+    const cr_json *list;
+    cr_str *texts; /* [n] sorted */
+    size_t n;
+    bool in_json;
+} listed;
+
+/* A rule for the rest of texts [first, end), which are alike up to byte `at`. */
+static cera_status put_shared(cr_compiler *c, const listed *l, size_t first, size_t end, size_t at,
+                              uint32_t *rule)
+{
+    cr_text t;
+    cr_text_init(&t, c);
+    cera_status status = CERA_OK;
+    int n_ways = 0;
+    const bool ends = l->texts[first].size == at;
+    while (first < end && l->texts[first].size == at)
+        first++;
+    while (first < end && status == CERA_OK) {
+        const cr_str one = l->texts[first];
+        uint32_t code, rest = 0;
+        size_t same = at + CR_MAX(cr_utf8_decode(one.data + at, one.size - at, &code), (size_t)1);
+        size_t next = first + 1;
+        while (next < end && l->texts[next].size >= same &&
+               memcmp(l->texts[next].data + at, one.data + at, same - at) == 0)
+            next++;
+        /* What the first and the last share, all share. */
+        const cr_str last = l->texts[next - 1];
+        while (same < one.size && same < last.size && one.data[same] == last.data[same])
+            same++;
+        while (same < one.size && (one.data[same] & 0xc0) == 0x80)
+            same--;
+        if (last.size > same)
+            status = put_shared(c, l, first, next, same, &rest);
+        cr_text_put(&t, n_ways > 0 ? " | \"" : "\"");
+        put_chars(&t, (cr_str){ one.data + at, same - at }, l->in_json);
+        cr_text_put(&t, rest > 0 ? "\" d%u" : "\"", rest);
+        if (status == CERA_OK && ++n_ways > MAX_WAYS)
+            status = cr_schema_fail(c, l->list, CERA_E_LIMIT,
+                                    "expected at most %d different characters behind the same "
+                                    "beginning of listed values, found more",
+                                    MAX_WAYS);
+        first = next;
+    }
+    if (status != CERA_OK) {
+        cr_text_drop(&t);
+        return status;
+    }
+    cr_text_put(&t, ends ? (n_ways > 0 ? " | \"\"" : "\"\"") : "");
+    *rule = ++c->n_names;
+    cr_text_finish(&t, 'd', *rule);
+    return CERA_OK;
+}
+
+/* Appends alternatives for the texts; a few stay as they are. */
+static cera_status put_texts(cr_compiler *c, listed *l, cr_text *t, bool *none)
+{
+    const char *quote = l->in_json ? "\"\\\"\" " : "";
+    uint32_t rule;
+    for (size_t i = 0; i < l->n && l->n <= MAX_PLAIN_LIST; i++) {
+        cr_text_put(t, *none ? "" : " | ");
+        if (l->in_json)
+            cr_text_json_string(t, l->texts[i]);
+        else
+            cr_text_literal(t, l->texts[i]);
+        *none = false;
+    }
+    if (l->n <= MAX_PLAIN_LIST)
+        return CERA_OK;
+    cr_texts_sort(l->texts, l->n);
+    CR_TRY(put_shared(c, l, 0, l->n, 0, &rule));
+    cr_text_put(t, "%s%sd%u %s", *none ? "" : " | ", quote, rule, quote);
+    *none = false;
+    return CERA_OK;
+}
+
 /* Those of the listed values that satisfy all parts. */
 static cera_status put_listed(cr_compiler *c, const cr_parts *parts, const cr_json *list,
                               bool is_one, cr_text *t, bool *none)
 {
     if (!is_one && list->kind != CR_JSON_ARRAY)
         return cr_schema_fail(c, list, CERA_E_FORMAT, "expected a list");
+    const size_t room = is_one ? 1 : list->n + 1;
+    listed strings = { .list = list, .in_json = !c->plain }, numbers = { .list = list };
+    strings.texts = cr_arena_array(&c->arena, room, sizeof *strings.texts);
+    numbers.texts = cr_arena_array(&c->arena, room, sizeof *numbers.texts);
+    if (!strings.texts || !numbers.texts)
+        return cr_schema_no_memory(c);
+    int n_others = 0;
     *none = true;
     for (const cr_json *v = is_one ? list : list->first; v; v = is_one ? NULL : v->next) {
         int good = 1;
@@ -581,13 +667,23 @@ static cera_status put_listed(cr_compiler *c, const cr_parts *parts, const cr_js
                 cr_schema_skip(c, list, "beside keywords that are not checked for listed values"));
         if (good == 0 || (c->plain && !is_plain_text(c, v)))
             continue;
-        cr_text_put(t, *none ? "" : " | ");
-        if (c->plain)
-            cr_text_literal(t, v->text);
-        else
+        if (v->kind == CR_JSON_STRING) {
+            strings.texts[strings.n++] = v->text;
+        } else if (v->kind == CR_JSON_NUMBER) {
+            numbers.texts[numbers.n++] = v->text;
+        } else {
+            cr_text_put(t, *none ? "" : " | ");
             put_value(t, v);
-        *none = false;
+            *none = false;
+            n_others++;
+        }
     }
+    if (n_others > MAX_WAYS)
+        return cr_schema_fail(c, list, CERA_E_LIMIT,
+                              "expected at most %d objects and lists among the values, found more",
+                              MAX_WAYS);
+    CR_TRY(put_texts(c, &strings, t, none));
+    CR_TRY(put_texts(c, &numbers, t, none));
     c->unmet = *none ? list : c->unmet;
     return CERA_OK;
 }

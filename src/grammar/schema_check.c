@@ -183,8 +183,9 @@ static int check_lists(cr_compiler *c, const cr_json *schema, const cr_json *val
     }
     if (one)
         result = both(result, n_good > 1 ? 0 : n_maybe > 0 ? -1 : n_good == 1);
-    int listed = list ? 0 : 1;
+    int listed = list && value->parent != list ? 0 : 1;
     for (const cr_json *v = list ? list->first : NULL; v && listed != 1; v = v->next) {
+        cr_dfa_spend(&c->shop, 8);
         int here = cr_schema_same(v, value);
         listed = here != 0 ? here : listed;
     }

@@ -295,6 +295,46 @@ static void deep_schemas_are_refused(void **state)
     assert_non_null(strstr(err.message, "nested schemas"));
 }
 
+/* More than are read side by side: they share their beginnings. */
+static void long_lists_work(void **state)
+{
+    (void)state;
+    static char text[200000];
+    size_t n = (size_t)snprintf(text, sizeof text, "{\"enum\":[\"\",\"\u00e9\",\"\u00e8\"");
+    for (int i = 0; i < 5000; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, ",\"v\\n%d\",%d", i, -i);
+    snprintf(text + n, sizeof text - n, ",null,[1]]}");
+    cera_grammar *g;
+    cera_grammar_state *s;
+    cera_error err = { 0 };
+    if (compile(text, false, false, &g, &err) != CERA_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(cera_grammar_state_new(g, &s, NULL), CERA_OK);
+    static const char *const good[] = { "\"\"",       "\"v\\n0\"", "\"v\\n4999\"", "\"v\\n499\"",
+                                        "\"\u00e9\"", "0",         "-7",           "-4999",
+                                        "null",       "[1]" };
+    static const char *const bad[] = { "\"v\"", "\"v\\n\"", "\"v\\n5000\"", "\"v\\n01\"", "-5000",
+                                       "-",     "7",        "\"\u00ea\"" };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        if (!accepts(s, good[i]))
+            fail_msg("refuses %s", good[i]);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (accepts(s, bad[i]))
+            fail_msg("accepts %s", bad[i]);
+    }
+    cera_grammar_state_free(s);
+    cera_grammar_free(g);
+
+    /* What would not work later is refused. */
+    n = (size_t)snprintf(text, sizeof text, "{\"items\":{\"enum\":[[0]");
+    for (int i = 1; i < 5000; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, ",[%d]", i);
+    snprintf(text + n, sizeof text - n, "]}}");
+    assert_int_equal(compile(text, false, false, &g, &err), CERA_E_LIMIT);
+    assert_non_null(strstr(err.message, "#/items/enum: expected at most 1024"));
+}
+
 /* Few bytes that multiply are refused by name before they take memory: no more than a limit here. */
 static size_t used, most_used;
 
@@ -418,6 +458,7 @@ int main(void)
         cmocka_unit_test(properties_come_in_any_order),
         cmocka_unit_test(values_in_front_of_a_tag),
         cmocka_unit_test(deep_schemas_are_refused),
+        cmocka_unit_test(long_lists_work),
         cmocka_unit_test(what_multiplies_is_refused),
         cmocka_unit_test(fails_without_memory),
     };
