@@ -163,7 +163,7 @@ cera_status cr_schema_no_memory(const cr_compiler *c)
 
 cera_status cr_schema_skip(cr_compiler *c, const cr_json *at, const char *why)
 {
-    if (!c->options->lenient)
+    if (!c->options->lenient || c->shop.is_spent)
         return cr_schema_fail(c, at, CERA_E_UNSUPPORTED,
                               "expected a keyword that can be enforced, found %.*s (%s); leave it "
                               "out, or ask for lenient",
@@ -359,6 +359,9 @@ cera_status cr_schema_resolve(cr_compiler *c, const cr_json *ref, const cr_json 
     cr_str text = ref->text;
     const cr_json *at = c->root;
     bool good = text.size > 0 && text.data[0] == '#' && (text.size == 1 || text.data[1] == '/');
+    *out = NULL;
+    if (!good && c->options->lenient)
+        return cr_schema_skip(c, ref, "a reference out of this schema");
     if (!good)
         return cr_schema_fail(c, ref, CERA_E_UNSUPPORTED,
                               "expected a reference into this schema (#/...), found \"%.*s\"",
@@ -405,7 +408,8 @@ cera_status cr_parts_expand(cr_compiler *c, cr_parts *parts, bool *none)
         if (ref) {
             const cr_json *target;
             CR_TRY(cr_schema_resolve(c, ref, &target));
-            CR_TRY(cr_parts_add(c, parts, target, i));
+            if (target)
+                CR_TRY(cr_parts_add(c, parts, target, i));
         }
         if (all)
             CR_TRY(want_list(c, all));
@@ -499,17 +503,14 @@ cera_status cr_parts_counts(cr_compiler *c, const cr_parts *parts, const char *l
             const cr_json *k = cr_json_get(parts->part[i].schema, is_most ? most_key : least_key);
             if (!k)
                 continue;
-            int64_t value = 0;
-            cr_str text = k->text;
-            if (text.size > 2 && memcmp(text.data + text.size - 2, ".0", 2) == 0)
-                text.size -= 2;
-            bool is_whole = k->kind == CR_JSON_NUMBER;
-            for (size_t at = 0; at < text.size && is_whole; at++)
-                is_whole = text.data[at] >= '0' && text.data[at] <= '9';
-            if (!is_whole)
+            double value;
+            if (k->kind != CR_JSON_NUMBER || !cr_schema_is_whole(k->text) ||
+                !cr_parse_f64(k->text, &value) || value < 0)
                 return cr_schema_fail(c, k, CERA_E_FORMAT, "expected a whole number from 0 on");
-            bool fits = cr_parse_i64(text, &value) && value <= 100000;
-            if (!fits && !is_most)
+            const bool fits = value <= 100000;
+            if (!fits && !is_most && c->options->lenient)
+                CR_TRY(cr_schema_skip(c, k, "no text is that long"));
+            else if (!fits && !is_most)
                 return cr_schema_fail(c, k, CERA_E_LIMIT, "expected at most 100000");
             if (!fits)
                 continue; /* no text is that long */

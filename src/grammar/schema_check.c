@@ -137,7 +137,7 @@ static int check_reference(cr_compiler *c, const cr_json *ref, const cr_json *va
     c->err = NULL;
     cera_status status = cr_schema_resolve(c, ref, &target);
     c->err = err;
-    return status == CERA_OK ? cr_schema_check(c, target, value, depth + 1) : -1;
+    return status == CERA_OK && target ? cr_schema_check(c, target, value, depth + 1) : -1;
 }
 
 /* Both answers hold for every reader. */

@@ -54,6 +54,7 @@ typedef struct cr_compiler {
     const cr_dfa *plain;
     bool is_widest;        /* string sets have every string that some reader accepts */
     bool is_exact;         /* cr_schema_check says 0 only for what every reader refuses */
+    bool no_divisors;      /* multipleOf was left out here */
     bool no_memory;        /* text could not be appended */
     const cr_json *unmet;  /* where something was found last that no value satisfies, or NULL */
     const cr_json *making; /* the keyword that schemas are being made for */
@@ -94,7 +95,7 @@ typedef enum cr_keyword_use {
 cr_keyword_use cr_schema_keyword(cr_str name);
 /* Fails, or with `lenient` warns, for keywords that are refused. */
 cera_status cr_schema_check_keywords(cr_compiler *c, const cr_json *schema);
-/* What a $ref points to. */
+/* What a $ref points to; NULL when it was left out. */
 cera_status cr_schema_resolve(cr_compiler *c, const cr_json *ref, const cr_json **out);
 cera_status cr_parts_add(cr_compiler *c, cr_parts *parts, const cr_json *schema, int from);
 /* As it is; there is a limit, which an error names for `at`. */

@@ -220,7 +220,7 @@ static cera_status negate_keyword(cr_compiler *c, const cr_json *k, const cr_jso
     } else if (cr_str_is(k->key, "$ref")) {
         const cr_json *target;
         CR_TRY(cr_schema_resolve(c, k, &target));
-        *out = schema_not(c, target);
+        *out = target ? schema_not(c, target) : NULL;
     } else if (cr_str_is(k->key, "required") && k->kind == CR_JSON_ARRAY) {
         cr_json *any = new_value(c, CR_JSON_ARRAY);
         for (const cr_json *name = k->first; name; name = name->next)

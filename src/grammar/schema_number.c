@@ -14,8 +14,21 @@ typedef struct decimal {
     int n_whole, n_fraction; /* the fraction's digits follow the whole's */
 } decimal;
 
-/* Reads the text of a JSON number; false when it has more digits than are compared exactly. */
-static bool read_decimal(cr_str text, decimal *out)
+typedef enum exactness {
+    EXACT,
+    FAR,  /* larger than the numbers with MAX_DIGITS digits and the integers that a double has */
+    FINE, /* it has more digits than are compared exactly */
+} exactness;
+
+/* Whether the digits are those of an integer that a double has with all those below it. */
+static bool is_safe(const char *digits, int n)
+{
+    static const char most[] = "9007199254740992"; /* 2^53 */
+    return memcmp(digits, most, (size_t)n) <= 0;
+}
+
+/* Reads the text of a JSON number. */
+static exactness read_decimal(cr_str text, decimal *out)
 {
     char digits[64];
     int n = 0, point = 0, exponent = 0;
@@ -28,7 +41,7 @@ static bool read_decimal(cr_str text, decimal *out)
             continue;
         }
         if (n == (int)sizeof digits)
-            return false;
+            return seen_point ? FINE : FAR;
         digits[n++] = text.data[i];
         point += seen_point ? 0 : 1;
     }
@@ -47,12 +60,15 @@ static bool read_decimal(cr_str text, decimal *out)
         n--;
     if (first == n) {
         *out = (decimal){ .digits = "0", .n_whole = 1 };
-        return true;
+        return EXACT;
     }
     point -= first;
     int n_digits = n - first;
-    if (point > MAX_DIGITS || n_digits > MAX_DIGITS || n_digits - point > MAX_DIGITS)
-        return false;
+    const bool is_long = point == MAX_DIGITS + 1 && n_digits <= point;
+    if (point > MAX_DIGITS && !(is_long && is_safe(digits + first, n_digits)))
+        return FAR;
+    if (!is_long && (n_digits > MAX_DIGITS || n_digits - point > MAX_DIGITS))
+        return FINE;
     int at = 0;
     if (point <= 0)
         out->digits[at++] = '0';
@@ -60,7 +76,7 @@ static bool read_decimal(cr_str text, decimal *out)
     for (int k = point < 0 ? point : 0; k < CR_MAX(n_digits, point); k++)
         out->digits[at++] = k < 0 || k >= n_digits ? '0' : digits[first + k];
     out->n_fraction = at - out->n_whole;
-    return true;
+    return EXACT;
 }
 
 static bool is_zero(const decimal *d)
@@ -140,15 +156,15 @@ static const cr_dfa *bound_set(cr_compiler *c, const bound *b)
 typedef struct limits {
     decimal low, high;
     bool has_low, has_high, low_open, high_open;
+    bool is_far; /* there is a limit that no number comes near which is generated then */
     const cr_json *at;
 } limits;
 
-static cera_status read_limit(cr_compiler *c, const cr_json *k, decimal *out)
+static cera_status read_limit(cr_compiler *c, const cr_json *k, decimal *out, exactness *how)
 {
     if (k->kind != CR_JSON_NUMBER)
         return cr_schema_fail(c, k, CERA_E_FORMAT, "expected a number");
-    if (!read_decimal(k->text, out))
-        return cr_schema_fail(c, k, CERA_E_LIMIT, "expected at most %d digits", MAX_DIGITS);
+    *how = read_decimal(k->text, out);
     return CERA_OK;
 }
 
@@ -167,7 +183,17 @@ static cera_status narrow(cr_compiler *c, const cr_json *schema, bool upper, lim
             continue;
         bool is_open = i == 1 || (is_flag && open->kind == CR_JSON_TRUE);
         decimal value;
-        CR_TRY(read_limit(c, k, &value));
+        exactness how;
+        CR_TRY(read_limit(c, k, &value, &how));
+        if (how == FAR && value.negative != upper) {
+            l->is_far = true;
+            continue;
+        }
+        if (how != EXACT) {
+            CR_TRY(
+                cr_schema_skip(c, k, "a bound with more than 15 digits is not compared exactly"));
+            continue;
+        }
         decimal *old = upper ? &l->high : &l->low;
         bool *has = upper ? &l->has_high : &l->has_low;
         bool *old_open = upper ? &l->high_open : &l->low_open;
@@ -223,11 +249,12 @@ static const cr_dfa *signed_set(cr_compiler *c, const cr_dfa *set, const limits 
 static cera_status read_divisor(cr_compiler *c, const cr_json *k, int64_t *value, int *n_fraction)
 {
     decimal d;
-    CR_TRY(read_limit(c, k, &d));
-    if (d.negative || is_zero(&d))
+    exactness how;
+    CR_TRY(read_limit(c, k, &d, &how));
+    if (how == EXACT && (d.negative || is_zero(&d)))
         return cr_schema_fail(c, k, CERA_E_FORMAT, "expected a number above 0");
     *n_fraction = d.n_fraction;
-    bool good = d.n_fraction <= MAX_FRACTION &&
+    bool good = how == EXACT && d.n_fraction <= MAX_FRACTION &&
                 cr_parse_i64((cr_str){ d.digits, (size_t)(d.n_whole + d.n_fraction) }, value) &&
                 *value <= MAX_DIVISOR;
     int64_t fives = 1;
@@ -242,12 +269,18 @@ static cera_status read_divisor(cr_compiler *c, const cr_json *k, int64_t *value
                                  "1.5, which a double has exactly, are");
 }
 
+/* The part's multipleOf, unless it was left out. */
+static const cr_json *divisor_of(const cr_compiler *c, const cr_part *part)
+{
+    return c->no_divisors ? NULL : cr_json_get(part->schema, "multipleOf");
+}
+
 /* Digits behind the point that the divisors allow; -1: there is no divisor. */
 static cera_status divisor_room(cr_compiler *c, const cr_parts *parts, int *room)
 {
     *room = -1;
     for (int i = 0; i < parts->n; i++) {
-        const cr_json *k = cr_json_get(parts->part[i].schema, "multipleOf");
+        const cr_json *k = divisor_of(c, &parts->part[i]);
         int64_t value;
         int n_fraction;
         if (!k)
@@ -262,7 +295,7 @@ static cera_status divisor_room(cr_compiler *c, const cr_parts *parts, int *room
 static cera_status apply_divisors(cr_compiler *c, const cr_parts *parts, const cr_dfa **set)
 {
     for (int i = 0; i < parts->n; i++) {
-        const cr_json *k = cr_json_get(parts->part[i].schema, "multipleOf");
+        const cr_json *k = divisor_of(c, &parts->part[i]);
         int64_t value = 0;
         int n_fraction;
         if (k)
@@ -270,21 +303,50 @@ static cera_status apply_divisors(cr_compiler *c, const cr_parts *parts, const c
         if (value == 0)
             continue;
         if (!intersect(c, set, cr_dfa_multiples(&c->shop, (uint32_t)value, (uint32_t)n_fraction)))
-            return c->shop.too_large
-                       ? cr_schema_fail(c, k, CERA_E_LIMIT, "expected a smaller common multiple")
-                       : cr_schema_no_memory(c);
+            return CERA_OK; /* it is NULL */
     }
     return CERA_OK;
 }
 
-static bool has_large_divisor(const cr_parts *parts)
+/* The last divisor, and whether one is large. */
+static const cr_json *last_divisor(const cr_compiler *c, const cr_parts *parts, bool *is_large)
 {
+    const cr_json *last = NULL;
+    *is_large = false;
     for (int i = 0; i < parts->n; i++) {
-        const cr_json *k = cr_json_get(parts->part[i].schema, "multipleOf");
-        if (k && k->text.size > 2)
-            return true;
+        const cr_json *k = divisor_of(c, &parts->part[i]);
+        *is_large = *is_large || (k && k->text.size > 2);
+        last = k ? k : last;
     }
-    return false;
+    return last;
+}
+
+/* The sets do not fit. Without divisors they may. */
+static cera_status too_large(cr_compiler *c, const cr_parts *parts, unsigned kinds, cr_text *t,
+                             bool *none)
+{
+    bool is_large;
+    const cr_json *divisor = last_divisor(c, parts, &is_large);
+    if (!c->shop.too_large)
+        return cr_schema_no_memory(c);
+    if (!divisor)
+        return cr_schema_fail(c, parts->part[0].schema, CERA_E_LIMIT,
+                              "expected bounds with fewer digits, or fewer excluded numbers");
+    CR_TRY(cr_schema_skip(c, divisor, "with these bounds, or others, it takes too many states"));
+    c->no_divisors = true;
+    cera_status status = cr_schema_number(c, parts, kinds, t, none);
+    c->no_divisors = false;
+    return status;
+}
+
+/* Bounds that numbers with a fraction are kept away from. */
+static void leave_far(limits *l)
+{
+    const bool far_high = l->has_high && !l->high.negative && l->high.n_whole > MAX_DIGITS;
+    const bool far_low = l->has_low && l->low.negative && l->low.n_whole > MAX_DIGITS;
+    l->has_high = l->has_high && !far_high;
+    l->has_low = l->has_low && !far_low;
+    l->is_far = l->is_far || far_high || far_low;
 }
 
 /* Reads the numbers that are excluded; *at is one of them, NULL: there are none. *n_whole becomes the
@@ -300,8 +362,16 @@ static cera_status exclude(cr_compiler *c, const cr_parts *parts, int *n_whole, 
             decimal d;
             if (v->kind != CR_JSON_NUMBER)
                 continue;
-            CR_TRY(read_limit(c, v, &d));
+            exactness how;
+            CR_TRY(read_limit(c, v, &d, &how));
             *at = v;
+            if (how == FAR)
+                continue;
+            if (how == FINE) {
+                CR_TRY(cr_schema_skip(c, parts->part[i].excluded,
+                                      "a number with more than 15 digits is not compared exactly"));
+                continue;
+            }
             *n_whole = CR_MAX(*n_whole, d.n_whole);
             if (!sets)
                 continue;
@@ -349,21 +419,33 @@ cera_status cr_schema_number(cr_compiler *c, const cr_parts *parts, unsigned kin
     int n_whole = 0;
     const cr_json *excluded;
     CR_TRY(exclude(c, parts, &n_whole, &excluded, NULL));
-    if (!l.has_low && !l.has_high && !has_divisor && !excluded) {
+    if (!only_whole)
+        leave_far(&l);
+    int most = only_whole ? 0 : fraction_room(&l, n_whole);
+    if (most < 0) {
+        CR_TRY(cr_schema_skip(c, l.at ? l.at : excluded,
+                              "together the bounds have more than 15 digits"));
+        l = (limits){ .has_low = false };
+        most = MAX_FRACTION;
+    }
+    if (!l.has_low && !l.has_high && !l.is_far && !has_divisor && !excluded) {
         cr_text_put(t, only_whole ? "integer" : "number");
         return CERA_OK;
     }
-    int most = only_whole ? 0 : fraction_room(&l, n_whole);
     room = has_divisor ? CR_MIN(room, most) : most;
-    if (room < 0)
-        return cr_schema_fail(c, l.at, CERA_E_LIMIT, "expected bounds with at most %d digits",
-                              MAX_DIGITS);
     /* Counting digits and remainders at once takes states; large divisors leave the digits alone. */
     char whole[16];
-    if (has_large_divisor(parts) && room == 0)
+    bool is_large;
+    last_divisor(c, parts, &is_large);
+    n_whole = CR_MAX(n_whole, l.has_low ? l.low.n_whole : 0);
+    n_whole = CR_MAX(n_whole, l.has_high ? l.high.n_whole : 0);
+    if (is_large && room == 0 && !l.is_far)
         snprintf(whole, sizeof whole, "*");
     else
-        snprintf(whole, sizeof whole, "{0,%d}", has_divisor ? MAX_DIGITS - 1 - room : 14);
+        snprintf(whole, sizeof whole, "{0,%d}",
+                 has_divisor  ? MAX_DIGITS - 1 - room
+                 : only_whole ? CR_MAX(n_whole, MAX_DIGITS) - 1
+                              : MAX_DIGITS - 1 - l.is_far);
     char pattern[80];
     if (room > 0)
         snprintf(pattern, sizeof pattern, "^(0|[1-9][0-9]%s)(\\.[0-9]{1,%d})?$", whole, room);
@@ -372,21 +454,21 @@ cera_status cr_schema_number(cr_compiler *c, const cr_parts *parts, unsigned kin
     const cr_dfa *all;
     CR_TRY(cr_regex_compile(&c->shop, cr_str_from(pattern), false, &all, c->err));
     CR_TRY(apply_divisors(c, parts, &all));
+    if (!all)
+        return too_large(c, parts, kinds, t, none);
     const cr_dfa *sets[2] = { all, all };
     CR_TRY(exclude(c, parts, &n_whole, &excluded, sets));
     *none = true;
     for (int negative = 0; negative < 2; negative++) {
-        const cr_dfa *set = signed_set(c, sets[negative], &l, negative);
-        if (!set)
-            return c->shop.too_large
-                       ? cr_schema_fail(c, at, CERA_E_LIMIT,
-                                        "expected bounds with fewer digits, or a smaller "
-                                        "multipleOf")
-                       : cr_schema_no_memory(c);
-        if (set->n_states == 0)
+        sets[negative] = signed_set(c, sets[negative], &l, negative);
+        if (!sets[negative])
+            return too_large(c, parts, kinds, t, none);
+    }
+    for (int negative = 0; negative < 2; negative++) {
+        if (sets[negative]->n_states == 0)
             continue;
         uint32_t rule;
-        cr_schema_set_rule(c, set, false, &rule);
+        cr_schema_set_rule(c, sets[negative], false, &rule);
         cr_text_put(t, "%s%sd%u", *none ? "" : " | ", negative ? "\"-\" " : "", rule);
         *none = false;
     }
@@ -401,7 +483,8 @@ int cr_schema_same_number(const cr_json *a, const cr_json *b)
     decimal x, y;
     if (cr_str_same(a->text, b->text))
         return 1;
-    return read_decimal(a->text, &x) && read_decimal(b->text, &y) ? compare(&x, &y) == 0 : -1;
+    const bool exact = read_decimal(a->text, &x) == EXACT && read_decimal(b->text, &y) == EXACT;
+    return exact ? compare(&x, &y) == 0 : -1;
 }
 
 bool cr_schema_is_whole(cr_str number)
@@ -435,9 +518,9 @@ int cr_schema_check_number(cr_compiler *c, const cr_json *schema, const cr_json 
     c->err = NULL; /* what is wrong with the schema is said elsewhere */
     bool good = narrow(c, schema, false, &l) == CERA_OK && narrow(c, schema, true, &l) == CERA_OK;
     c->err = err;
-    if (good && !l.has_low && !l.has_high && !cr_json_get(schema, "multipleOf"))
+    if (good && !l.has_low && !l.has_high && !l.is_far && !cr_json_get(schema, "multipleOf"))
         return 1;
-    if (!good || cr_json_get(schema, "multipleOf") || !read_decimal(value->text, &d))
+    if (!good || cr_json_get(schema, "multipleOf") || read_decimal(value->text, &d) != EXACT)
         return -1;
     int low = l.has_low ? compare(&d, &l.low) : 1, high = l.has_high ? compare(&d, &l.high) : -1;
     return (low > 0 || (low == 0 && !l.low_open)) && (high < 0 || (high == 0 && !l.high_open));

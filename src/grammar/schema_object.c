@@ -97,10 +97,15 @@ static cera_status list_properties(object *o)
     return CERA_OK;
 }
 
+/* *set NULL: it was left out. */
 static cera_status compile_pattern(cr_compiler *c, const cr_json *k, bool widest,
                                    const cr_dfa **set)
 {
     cera_status status = cr_regex_compile(&c->shop, k->key, widest, set, c->err);
+    if ((status == CERA_E_UNSUPPORTED || status == CERA_E_LIMIT) && c->options->lenient) {
+        *set = NULL;
+        return cr_schema_skip(c, k, "a pattern that no grammar says, or not a small one");
+    }
     return status == CERA_OK || status == CERA_E_NOMEM ? status : cr_schema_fail_in(c, k, status);
 }
 
@@ -122,6 +127,8 @@ static cera_status value_parts(object *o, cr_str name, cr_parts *out)
             const cr_dfa *widest, *sure;
             CR_TRY(compile_pattern(c, k, true, &widest));
             CR_TRY(compile_pattern(c, k, false, &sure));
+            if (!widest || !sure)
+                continue;
             bool may = cr_dfa_accepts(widest, name);
             if (may)
                 CR_TRY(cr_parts_add(c, out, k, -1));
@@ -222,13 +229,16 @@ static cera_status find_extras(object *o)
         const cr_dfa *names, *widest;
         CR_TRY(compile_pattern(c, k, false, &names));
         CR_TRY(compile_pattern(c, k, true, &widest));
+        if (!names || !widest)
+            continue;
         left = without(&c->shop, left, widest);
         names = others ? cr_dfa_and(&c->shop, names, others) : NULL;
         for (const cr_json *other = patterns->first; other && names; other = other->next) {
             if (other == k)
                 continue;
             CR_TRY(compile_pattern(c, other, true, &widest));
-            names = without(&c->shop, names, widest);
+            if (widest)
+                names = without(&c->shop, names, widest);
         }
         closed = false;
         CR_TRY(rest_parts(o, with_patterns, &parts, &closed));

@@ -121,7 +121,8 @@ static void put_state(cr_compiler *c, const cr_dfa *set, uint32_t i, bool in_jso
             seen = moves[k].target == target;
         if (seen)
             continue;
-        cr_text_put(&t, any ? " | (" : "(");
+        cr_text_put(&t, any ? " | " : "");
+        cr_text_put(&t, in_json ? "(" : ""); /* without escapes it is a class */
         any = true;
         bool raw = false;
         for (uint32_t k = m; k < state->n; k++) {
@@ -134,7 +135,7 @@ static void put_state(cr_compiler *c, const cr_dfa *set, uint32_t i, bool in_jso
             if (moves[k].target == target)
                 put_escaped(&t, &moves[k], &raw);
         }
-        cr_text_put(&t, ") d%u", base + target);
+        cr_text_put(&t, in_json ? ") d%u" : " d%u", base + target);
     }
     if (state->accepts)
         cr_text_put(&t, any ? " | \"\"" : "\"\"");
@@ -152,10 +153,12 @@ void cr_schema_set_rule(cr_compiler *c, const cr_dfa *set, bool in_json, uint32_
 
 /* ---- the strings of a schema ------------------------------------------------------------- */
 
-static cera_status too_large(const cr_compiler *c, const cr_json *at)
+static cera_status too_large(cr_compiler *c, const cr_json *at)
 {
     if (!c->shop.too_large)
         return cr_schema_no_memory(c);
+    if (c->options->lenient)
+        return cr_schema_skip(c, at, "its strings take too many states");
     return cr_schema_fail(c, at, CERA_E_LIMIT,
                           "expected a set of strings with at most %d states, found a larger one",
                           CR_DFA_MAX_STATES);
@@ -169,8 +172,8 @@ static cera_status keyword_set(cr_compiler *c, const cr_json *k, bool is_format,
         return cr_schema_fail(c, k, CERA_E_FORMAT, "expected a string");
     if (!is_format) {
         cera_status status = cr_regex_compile(&c->shop, k->text, c->is_widest, set, c->err);
-        if (status == CERA_E_UNSUPPORTED && c->options->lenient)
-            return cr_schema_skip(c, k, "a pattern that no grammar says");
+        if ((status == CERA_E_UNSUPPORTED || status == CERA_E_LIMIT) && c->options->lenient)
+            return cr_schema_skip(c, k, "a pattern that no grammar says, or not a small one");
         return status == CERA_OK || status == CERA_E_NOMEM ? status
                                                            : cr_schema_fail_in(c, k, status);
     }
@@ -191,8 +194,9 @@ static cera_status and_with(cr_compiler *c, const cr_json *at, const cr_dfa **se
         *set = other;
         return CERA_OK;
     }
-    *set = cr_dfa_and(&c->shop, *set, other);
-    return *set ? CERA_OK : too_large(c, at);
+    const cr_dfa *both = cr_dfa_and(&c->shop, *set, other);
+    *set = both ? both : *set;
+    return both ? CERA_OK : too_large(c, at);
 }
 
 static cera_status take_out(cr_compiler *c, const cr_json *at, const cr_dfa **set,
@@ -212,8 +216,8 @@ static cera_status exclude_pattern(cr_compiler *c, const cr_part *part, const cr
             return cr_schema_fail(c, pattern, CERA_E_FORMAT, "expected a string");
         cera_status status =
             cr_regex_compile(&c->shop, pattern->text, !c->is_widest, &found, c->err);
-        if (status == CERA_E_UNSUPPORTED && c->options->lenient)
-            return cr_schema_skip(c, pattern, "a pattern that no grammar says");
+        if ((status == CERA_E_UNSUPPORTED || status == CERA_E_LIMIT) && c->options->lenient)
+            return cr_schema_skip(c, pattern, "a pattern that no grammar says, or not a small one");
         if (status != CERA_OK)
             return status == CERA_E_NOMEM ? status : cr_schema_fail_in(c, pattern, status);
         CR_TRY(take_out(c, pattern, set, found));

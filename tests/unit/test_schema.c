@@ -142,6 +142,17 @@ static void lenient_warns(void **state)
         { "{\"type\":\"integer\",\"not\":{\"multipleOf\":3}}", "#/not/multipleOf" },
         { "{\"oneOf\":[{\"type\":\"integer\"},{\"minimum\":3}]}", "#/oneOf" },
         { "{\"type\":\"object\",\"something\":1}", "#/something" },
+        { "{\"type\":\"string\",\"pattern\":\"a.{15}b\"}", "#/pattern" },
+        { "{\"type\":\"object\",\"patternProperties\":{\"(?=a)b\":true}}",
+          "#/patternProperties/(?=a)b" },
+        { "{\"$ref\":\"http://x\"}", "#/$ref" },
+        { "{\"not\":{\"$ref\":\"http://x\"}}", "#/not/$ref" },
+        { "{\"type\":\"array\",\"minItems\":1000001}", "#/minItems" },
+        { "{\"type\":\"number\",\"maximum\":-123456,\"multipleOf\":1024}", "#/multipleOf" },
+        { "{\"type\":\"integer\",\"multipleOf\":300,\"minimum\":-123456789012345}",
+          "#/multipleOf" },
+        { "{\"type\":\"integer\",\"minimum\":12345678901234567890}", "#/minimum" },
+        { "{\"type\":\"number\",\"minimum\":0.12345678901234567}", "#/minimum" },
     };
     for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++) {
         cera_grammar *g;
