@@ -262,6 +262,12 @@ static cera_status read_escape(regex *x, set *to, bool widest, bool *is_class, u
         x->at++;
         return read_unicode(x, code);
     }
+    const int next = x->at + 1 < x->text.size ? x->text.data[x->at + 1] | 32 : 0;
+    if (c == 'c' && next >= 'a' && next <= 'z') {
+        x->at += 2;
+        *code = (uint32_t)next & 31; /* a control character by its letter */
+        return CERA_OK;
+    }
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
         return fail(x, "expected an escape that is known, found another (\\b, \\B, \\p, \\k, ...)");
     if (c >= '1' && c <= '9')

@@ -645,6 +645,19 @@ static cera_status put_texts(cr_compiler *c, listed *l, cr_text *t, bool *none)
     return CERA_OK;
 }
 
+/* The keyword that is not known to hold or not for the value. */
+static const cr_json *find_unchecked(cr_compiler *c, const cr_json *schema, const cr_json *value,
+                                     const cr_json *otherwise)
+{
+    for (const cr_json *k = schema->first; k; k = k->next) {
+        cr_json copy = *k, one = { .kind = CR_JSON_OBJECT, .n = 1, .first = &copy };
+        copy.next = NULL;
+        if (cr_schema_check(c, &one, value, 0) < 0)
+            return k;
+    }
+    return otherwise;
+}
+
 /* Those of the listed values that satisfy all parts. */
 static cera_status put_listed(cr_compiler *c, const cr_parts *parts, const cr_json *list,
                               bool is_one, cr_text *t, bool *none)
@@ -660,12 +673,12 @@ static cera_status put_listed(cr_compiler *c, const cr_parts *parts, const cr_js
     int n_others = 0;
     *none = true;
     for (const cr_json *v = is_one ? list : list->first; v; v = is_one ? NULL : v->next) {
-        int good = 1;
-        for (int i = 0; i < parts->n && good == 1; i++)
+        int good = 1, i = 0;
+        for (; i < parts->n && good == 1; i++)
             good = cr_schema_check(c, parts->part[i].schema, v, 0);
         if (good < 0)
-            CR_TRY(
-                cr_schema_skip(c, list, "beside keywords that are not checked for listed values"));
+            CR_TRY(cr_schema_skip(c, find_unchecked(c, parts->part[i - 1].schema, v, list),
+                                  "for listed values it is not checked"));
         if (good == 0 || (c->plain && !is_plain_text(c, v)))
             continue;
         if (v->kind == CR_JSON_STRING) {

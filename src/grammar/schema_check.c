@@ -34,19 +34,19 @@ static bool is_known(const cr_json *k, const cr_json *value)
         { "maximum", NUMBERS, true },
         { "exclusiveMinimum", NUMBERS, true },
         { "exclusiveMaximum", NUMBERS, true },
-        { "multipleOf", NUMBERS, false },
+        { "multipleOf", NUMBERS, true },
         { "properties", OBJECTS, true },
         { "required", OBJECTS, true },
         { "additionalProperties", OBJECTS, true },
         { "patternProperties", OBJECTS, false },
-        { "minProperties", OBJECTS, false },
-        { "maxProperties", OBJECTS, false },
-        { "items", ARRAYS, false },
-        { "prefixItems", ARRAYS, false },
-        { "additionalItems", ARRAYS, false },
-        { "minItems", ARRAYS, false },
-        { "maxItems", ARRAYS, false },
-        { "uniqueItems", ARRAYS, false },
+        { "minProperties", OBJECTS, true },
+        { "maxProperties", OBJECTS, true },
+        { "items", ARRAYS, true },
+        { "prefixItems", ARRAYS, true },
+        { "additionalItems", ARRAYS, true },
+        { "minItems", ARRAYS, true },
+        { "maxItems", ARRAYS, true },
+        { "uniqueItems", ARRAYS, true },
     };
     for (size_t i = 0; i < CR_COUNT(keywords); i++) {
         if (cr_str_is(k->key, keywords[i].name))
@@ -113,6 +113,18 @@ static int check_string(cr_compiler *c, const cr_json *schema, const cr_json *va
     return result;
 }
 
+static int check_count(cr_compiler *c, const cr_json *schema, const char *least_key,
+                       const char *most_key, uint32_t n)
+{
+    cr_parts one = { .n = 1, .part = { { .schema = schema, .from = -1 } } };
+    uint32_t least, most;
+    cera_error *err = c->err;
+    c->err = NULL;
+    cera_status status = cr_parts_counts(c, &one, least_key, most_key, &least, &most);
+    c->err = err;
+    return status != CERA_OK ? -1 : n >= least && n <= most;
+}
+
 static int check_object(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth)
 {
     const cr_json *properties = cr_json_get(schema, "properties");
@@ -127,6 +139,26 @@ static int check_object(cr_compiler *c, const cr_json *schema, const cr_json *va
     }
     for (const cr_json *k = required ? required->first : NULL; k; k = k->next)
         result = both(result, cr_json_get_str(value, k->text) != NULL);
+    return both(result, check_count(c, schema, "minProperties", "maxProperties", value->n));
+}
+
+static int check_array(cr_compiler *c, const cr_json *schema, const cr_json *value, int depth)
+{
+    const cr_json *list, *rest, *unique = cr_json_get(schema, "uniqueItems");
+    cr_schema_find_items(schema, &list, &rest);
+    const cr_json *own = list ? list->first : NULL;
+    int result = check_count(c, schema, "minItems", "maxItems", value->n);
+    for (const cr_json *v = value->first; v; v = v->next) {
+        const cr_json *mine = own ? own : rest;
+        if (mine)
+            result = both(result, cr_schema_check(c, mine, v, depth + 1));
+        own = own ? own->next : NULL;
+        for (const cr_json *w = v->next; w && unique && unique->kind == CR_JSON_TRUE; w = w->next) {
+            const int same = cr_schema_same(v, w);
+            result = both(result, same < 0 ? -1 : 1 - same);
+            cr_dfa_spend(&c->shop, 8);
+        }
+    }
     return result;
 }
 
@@ -224,5 +256,7 @@ int cr_schema_check(cr_compiler *c, const cr_json *schema, const cr_json *value,
         result = both(result, cr_schema_check_number(c, schema, value));
     else if (value->kind == CR_JSON_OBJECT)
         result = both(result, check_object(c, schema, value, depth));
+    else if (value->kind == CR_JSON_ARRAY)
+        result = both(result, check_array(c, schema, value, depth));
     return both(result, check_lists(c, schema, value, depth));
 }

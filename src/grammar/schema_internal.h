@@ -123,6 +123,8 @@ cera_status cr_schema_array(cr_compiler *c, const cr_parts *parts, cr_text *t, b
 cera_status cr_schema_string(cr_compiler *c, const cr_parts *parts, cr_text *t, bool *none);
 cera_status cr_schema_number(cr_compiler *c, const cr_parts *parts, unsigned kinds, cr_text *t,
                              bool *none);
+/* The list of schemas for the first elements, if there is one, and the schema for the others. */
+void cr_schema_find_items(const cr_json *schema, const cr_json **list, const cr_json **rest);
 /* Whether the properties of two objects keep them apart: no generated one satisfies both. */
 bool cr_objects_differ(cr_compiler *c, const cr_parts *a, const cr_parts *b);
 

@@ -510,6 +510,28 @@ bool cr_schema_is_whole(cr_str number)
     return last < (point < 0 ? n : point) + (minus ? -exponent : exponent) || last < 0;
 }
 
+/* The number times 10^n_fraction; false when it is too large. */
+static bool scale(const decimal *d, int n_fraction, int64_t *out)
+{
+    char digits[64];
+    const int n = d->n_whole + d->n_fraction, n_zeros = n_fraction - d->n_fraction;
+    memcpy(digits, d->digits, (size_t)n);
+    memset(digits + n, '0', (size_t)n_zeros);
+    return cr_parse_i64((cr_str){ digits, (size_t)(n + n_zeros) }, out);
+}
+
+static int check_multiple(cr_compiler *c, const cr_json *k, const decimal *value)
+{
+    int64_t divisor, x, y;
+    int n_fraction;
+    decimal d;
+    if (read_divisor(c, k, &divisor, &n_fraction) != CERA_OK || divisor == 0 ||
+        read_decimal(k->text, &d) != EXACT)
+        return -1;
+    n_fraction = CR_MAX(d.n_fraction, value->n_fraction);
+    return scale(value, n_fraction, &x) && scale(&d, n_fraction, &y) ? x % y == 0 : -1;
+}
+
 int cr_schema_check_number(cr_compiler *c, const cr_json *schema, const cr_json *value)
 {
     limits l = { .has_low = false };
@@ -517,11 +539,14 @@ int cr_schema_check_number(cr_compiler *c, const cr_json *schema, const cr_json 
     cera_error *err = c->err;
     c->err = NULL; /* what is wrong with the schema is said elsewhere */
     bool good = narrow(c, schema, false, &l) == CERA_OK && narrow(c, schema, true, &l) == CERA_OK;
+    const cr_json *divisor = cr_json_get(schema, "multipleOf");
+    const bool is_read = read_decimal(value->text, &d) == EXACT;
+    const int is_multiple = !divisor ? 1 : is_read ? check_multiple(c, divisor, &d) : -1;
     c->err = err;
-    if (good && !l.has_low && !l.has_high && !l.is_far && !cr_json_get(schema, "multipleOf"))
+    if (good && !l.has_low && !l.has_high && !l.is_far && !divisor)
         return 1;
-    if (!good || cr_json_get(schema, "multipleOf") || read_decimal(value->text, &d) != EXACT)
-        return -1;
+    if (!good || !is_read || is_multiple <= 0)
+        return good && is_multiple == 0 ? 0 : -1;
     int low = l.has_low ? compare(&d, &l.low) : 1, high = l.has_high ? compare(&d, &l.high) : -1;
     return (low > 0 || (low == 0 && !l.low_open)) && (high < 0 || (high == 0 && !l.high_open));
 }

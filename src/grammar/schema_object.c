@@ -506,8 +506,7 @@ bool cr_objects_differ(cr_compiler *c, const cr_parts *a, const cr_parts *b)
 
 /* ---- arrays ------------------------------------------------------------------------------ */
 
-/* The list of schemas for the first elements, if there is one, and the schema for the others. */
-static void find_items(const cr_json *schema, const cr_json **list, const cr_json **rest)
+void cr_schema_find_items(const cr_json *schema, const cr_json **list, const cr_json **rest)
 {
     const cr_json *items = cr_json_get(schema, "items");
     *list = cr_json_get(schema, "prefixItems");
@@ -525,7 +524,7 @@ static cera_status element_rule(cr_compiler *c, const cr_parts *parts, size_t i,
     cr_parts all = { .n = 0 };
     for (int k = 0; k < parts->n; k++) {
         const cr_json *list, *rest;
-        find_items(parts->part[k].schema, &list, &rest);
+        cr_schema_find_items(parts->part[k].schema, &list, &rest);
         const cr_json *mine = list && i < list->n ? list->first : rest;
         for (size_t s = 0; list && i < list->n && s < i; s++)
             mine = mine->next;
@@ -554,7 +553,7 @@ cera_status cr_schema_array(cr_compiler *c, const cr_parts *parts, cr_text *t, b
     size_t n_listed = 0;
     for (int k = 0; k < parts->n; k++) {
         const cr_json *list, *other;
-        find_items(parts->part[k].schema, &list, &other);
+        cr_schema_find_items(parts->part[k].schema, &list, &other);
         if (list && list->kind != CR_JSON_ARRAY)
             return cr_schema_fail(c, list, CERA_E_FORMAT, "expected a list of schemas");
         n_listed = list ? CR_MAX(n_listed, list->n) : n_listed;

@@ -284,6 +284,23 @@ static void values_in_front_of_a_tag(void **state)
     }
 }
 
+/* Python's expressions, which judge the cases, have no \\cX. */
+static void patterns_name_control_characters(void **state)
+{
+    (void)state;
+    cera_grammar *g;
+    cera_grammar_state *s;
+    assert_int_equal(
+        compile("{\"type\":\"string\",\"pattern\":\"^a\\\\cJ[\\\\ci]$\"}", false, false, &g, NULL),
+        CERA_OK);
+    assert_int_equal(cera_grammar_state_new(g, &s, NULL), CERA_OK);
+    assert_true(accepts(s, "\"a\\n\\t\""));
+    assert_false(accepts(s, "\"a\\t\\t\""));
+    assert_false(accepts(s, "\"acJi\""));
+    cera_grammar_state_free(s);
+    cera_grammar_free(g);
+}
+
 static void deep_schemas_are_refused(void **state)
 {
     (void)state;
@@ -468,6 +485,7 @@ int main(void)
         cmocka_unit_test(lenient_warns),
         cmocka_unit_test(properties_come_in_any_order),
         cmocka_unit_test(values_in_front_of_a_tag),
+        cmocka_unit_test(patterns_name_control_characters),
         cmocka_unit_test(deep_schemas_are_refused),
         cmocka_unit_test(long_lists_work),
         cmocka_unit_test(what_multiplies_is_refused),
