@@ -844,6 +844,7 @@ static cera_status put_choice(cr_compiler *c, const cr_parts *parts, cr_text *t,
         if (list->n > MAX_BRANCHES)
             return cr_schema_fail(c, list, CERA_E_LIMIT, "expected at most %d schemas",
                                   MAX_BRANCHES);
+        c->choice = place_of(parts, i, list);
         if (!any)
             CR_TRY(check_one_of(c, parts, i, list));
         for (const cr_json *branch = list->first; branch; branch = branch->next) {

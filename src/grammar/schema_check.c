@@ -234,7 +234,14 @@ int cr_schema_check(cr_compiler *c, const cr_json *schema, const cr_json *value,
     int result = 1;
     for (const cr_json *k = schema->first; k; k = k->next)
         result = is_known(k, value) ? result : -1;
-    cr_parts one = { .n = 1, .part = { { .schema = schema, .from = -1 } } };
+    /* By the type alone: what is listed is compared below. */
+    const cr_json *type = cr_json_get(schema, "type");
+    cr_json only = type ? *type : (cr_json){ .kind = CR_JSON_NULL };
+    only.next = NULL;
+    const cr_json typed = { .kind = CR_JSON_OBJECT,
+                            .n = type ? 1 : 0,
+                            .first = type ? &only : NULL };
+    cr_parts one = { .n = 1, .part = { { .schema = &typed, .from = -1 } } };
     unsigned kinds, mine;
     cera_error *err = c->err;
     c->err = NULL;

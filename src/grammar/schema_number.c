@@ -381,8 +381,11 @@ static cera_status exclude(cr_compiler *c, const cr_parts *parts, int *n_whole, 
                      d.n_whole, d.digits, d.digits + d.n_whole);
             CR_TRY(cr_regex_compile(&c->shop, cr_str_from(pattern), false, &same, c->err));
             const cr_dfa **set = &sets[d.negative ? 1 : 0];
-            if (!intersect(c, set, cr_dfa_not(&c->shop, same)))
-                return cr_schema_no_memory(c);
+            if (intersect(c, set, cr_dfa_not(&c->shop, same)))
+                continue;
+            return c->shop.too_large ? cr_schema_fail(c, parts->part[i].excluded, CERA_E_LIMIT,
+                                                      "expected fewer excluded numbers")
+                                     : cr_schema_no_memory(c);
         }
     }
     return CERA_OK;

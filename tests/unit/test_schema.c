@@ -400,6 +400,9 @@ static void what_multiplies_is_refused(void **state)
     } cases[] = {
         { "\"allOf\":[", "{\"anyOf\":[{\"minimum\":%d},{\"maximum\":-%d},{\"multipleOf\":2}]}",
           "],\"type\":\"integer\",\"minimum\":-50,\"maximum\":50", 11, "/anyOf" },
+        { "\"oneOf\":[", "{\"type\":\"string\",\"pattern\":\"^a%d[a-z]{1,40}x\"}", "]", 60,
+          "#/oneOf" },
+        { "\"not\":{\"enum\":[", "%d", "]}", 900, "#/not/enum" },
         { "\"allOf\":[", "{\"anyOf\":[{\"minLength\":%d},{\"pattern\":\"a{%d}\"}]}",
           "],\"type\":\"string\",\"maxLength\":40", 10, "/anyOf" },
         { "\"allOf\":[",
