@@ -28,6 +28,16 @@ def turns(*args, stdin=b""):
     return [json.loads(line) for line in result.out.splitlines()]
 
 
+def save_and_leave(t, path):
+    """The messages of a conversation on a terminal, which it ends."""
+    t.send("/save %s\n" % path)
+    t.until("> ")
+    t.send_end()
+    assert t.end() == 0
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)["messages"]
+
+
 class PipeTest(unittest.TestCase):
     def test_a_line_is_a_message(self):
         result = chat("-n", "20", stdin=b"Hello\nAnd then?\n")
@@ -300,14 +310,9 @@ class PipeTest(unittest.TestCase):
             t.until("\n> ")
             t.send("/edit " + "word " * 100 + "\n")
             t.until("\n> ")
-            t.send("/save %s\n" % path)
-            t.until("> ")
-            t.send_end()
-            self.assertEqual(t.end(), 0)
-            with open(path, encoding="utf-8") as f:
-                saved = json.load(f)
-            self.assertEqual([(m["role"]) for m in saved["messages"]], ["user", "assistant"])
-            self.assertEqual(saved["messages"][0]["content"], "Hello")
+            saved = save_and_leave(t, path)
+            self.assertEqual([m["role"] for m in saved], ["user", "assistant"])
+            self.assertEqual(saved[0]["content"], "Hello")
 
     def test_answer_is_continued(self):
         """What the model is to have said is what it goes on from."""
@@ -531,12 +536,7 @@ class TerminalTest(unittest.TestCase):
             for typed, _ in lines:
                 t.send(typed + "\n")
                 t.until("\n> ")
-            t.send("/save %s\n" % path)
-            t.until("> ")
-            t.send_end()
-            self.assertEqual(t.end(), 0)
-            with open(path, encoding="utf-8") as f:
-                said = [m["content"] for m in json.load(f)["messages"] if m["role"] == "user"]
+            said = [m["content"] for m in save_and_leave(t, path) if m["role"] == "user"]
         self.assertEqual(said, [line for _, line in lines])
 
     def test_interrupt_a_turn(self):
@@ -588,13 +588,8 @@ class TerminalTest(unittest.TestCase):
             self.assertNotIn("leaves", t.until("\n> "))
             t.send("five\n")
             t.until("\n> ")
-            t.send("/save %s\n" % path)
-            t.until("> ")
-            t.send_end()
-            self.assertEqual(t.end(), 0)
-            with open(path, encoding="utf-8") as f:
-                self.assertEqual([m["content"] for m in json.load(f)["messages"]
-                                  if m["role"] == "user"], ["five"])
+            self.assertEqual([m["content"] for m in save_and_leave(t, path)
+                              if m["role"] == "user"], ["five"])
 
     def test_interrupts_in_a_row_end_a_turn_only(self):
         t = Terminal("chat", TINY, *GREEDY, "-n", "-1", "--ignore-eos", "-t", "1")
@@ -646,13 +641,7 @@ class TerminalTest(unittest.TestCase):
             t.until("\n> ")
             t.send("/continue\n")
             t.until("\n> ")
-            t.send("/save %s\n" % path)
-            t.until("> ")
-            t.send_end()
-            self.assertEqual(t.end(), 0)
-            with open(path, encoding="utf-8") as f:
-                saved = json.load(f)["messages"]
-            self.assertEqual([m["content"] for m in saved], ["Hello", whole])
+            self.assertEqual([m["content"] for m in save_and_leave(t, path)], ["Hello", whole])
 
     def test_terminate_at_the_prompt(self):
         t = Terminal("chat", TINY)
