@@ -7,7 +7,18 @@
 #define CR_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define CR_PREFETCH(ptr) __builtin_prefetch(ptr)
 #define CR_PREFETCH_L2(ptr) __builtin_prefetch(ptr, 0, 2)
-#define CR_INLINE static inline __attribute__((always_inline)) /* parts of kernels */
+/* Parts of kernels. With AddressSanitizer they stay functions, and loops loops: written out with a
+ * check at each access, one file of kernels would take minutes to compile. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CR_CHECKED 1
+#endif
+#endif
+#ifdef CR_CHECKED
+#define CR_INLINE static inline
+#else
+#define CR_INLINE static inline __attribute__((always_inline))
+#endif
 #else
 #define CR_PRINTF(fmt, first)
 #define CR_UNLIKELY(x) (x)
@@ -18,7 +29,9 @@
 
 /* Before a loop of at most 16 steps that a kernel wants written out, so that arrays become
  * registers. */
-#if defined(__clang__)
+#if defined(CR_CHECKED)
+#define CR_UNROLL
+#elif defined(__clang__)
 #define CR_UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)
 #define CR_UNROLL _Pragma("GCC unroll 16")
