@@ -1169,8 +1169,8 @@ cera_status cr_schema_to_gbnf(const cr_json *root, const cr_json *schema,
     cera_status status = compile(&c);
     if (status == CERA_OK && !cr_schema_prune(&c, before))
         status = cr_schema_no_memory(&c);
-    const cr_str rules = { out->data + before, out->size - before };
-    if (status == CERA_OK && count_elements(rules) > CR_MAX_NODES)
+    if (status == CERA_OK &&
+        count_elements((cr_str){ out->data + before, out->size - before }) > CR_MAX_NODES)
         status = fail_spent(&c, schema);
     if (status != CERA_OK)
         out->size = before;
