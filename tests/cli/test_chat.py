@@ -580,6 +580,7 @@ class TerminalTest(unittest.TestCase):
             for text in ("one", "two", "three"):
                 t.send(text)
                 t.until(text)
+                time.sleep(0.2)  # between two keys the editor does not wait for signals
                 t.send("\x03")
                 self.assertNotIn("leaves", t.until("\n> "))
             t.send('"""four\n')
