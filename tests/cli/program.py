@@ -138,6 +138,17 @@ class Terminal:
     def send(self, text):
         os.write(self.master, text.encode())
 
+    def interrupt(self):
+        """Ctrl-C, once the program waits: between two reads its editor does not notice signals."""
+        stat, deadline = "/proc/%d/stat" % self.process.pid, time.monotonic() + 5
+        time.sleep(0.2)
+        while os.path.exists(stat) and time.monotonic() < deadline:
+            with open(stat, encoding="utf-8") as f:
+                if f.read().rpartition(")")[2].split()[0] != "R":
+                    break
+            time.sleep(0.05)
+        self.send("\x03")
+
     def send_end(self):
         """Ctrl-D, when the program edits a line: the terminal itself would keep an earlier one. Programs
         without an editor get it all the same."""

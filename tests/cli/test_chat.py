@@ -561,14 +561,14 @@ class TerminalTest(unittest.TestCase):
         t.until("> ")
         t.send("Hello\n")
         t.until("\n> ")
-        t.send("\x03")
+        t.interrupt()
         self.assertIn("cera: Ctrl-C again leaves, as Ctrl-D and /exit do", t.until("\n> "))
         t.send("/stats\n")
         self.assertIn("Messages: 2", t.until("\n> "))
-        t.send("\x03")  # another line came between: it is the first again
+        t.interrupt()  # another line came between: it is the first again
         t.until("again leaves")
         t.until("\n> ")
-        t.send("\x03")
+        t.interrupt()
         self.assertEqual(t.end(), 130)
 
     def test_interrupt_takes_back_what_is_typed(self):
@@ -580,12 +580,11 @@ class TerminalTest(unittest.TestCase):
             for text in ("one", "two", "three"):
                 t.send(text)
                 t.until(text)
-                time.sleep(0.2)  # between two keys the editor does not wait for signals
-                t.send("\x03")
+                t.interrupt()
                 self.assertNotIn("leaves", t.until("\n> "))
             t.send('"""four\n')
             t.until(". ")
-            t.send("\x03")
+            t.interrupt()
             self.assertNotIn("leaves", t.until("\n> "))
             t.send("five\n")
             t.until("\n> ")
@@ -623,9 +622,9 @@ class TerminalTest(unittest.TestCase):
             wait_for("\ncera: Ctrl-C again leaves, as Ctrl-D and /exit do\n> ")
             t.send("Hello\n")
             wait_for("--max-tokens; /continue goes on\n> ")
-            t.send("\x03")
+            t.interrupt()
             wait_for("and /exit do\n> ")
-            t.send("\x03")
+            t.interrupt()
             self.assertEqual(t.end(), 130)
 
     def test_an_answer_that_fails_leaves_all_as_it_was(self):
