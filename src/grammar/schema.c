@@ -792,23 +792,6 @@ static cera_status check_one_of(cr_compiler *c, const cr_parts *parts, int i, co
     return CERA_OK;
 }
 
-/* What a message about part i names: the schema that it was made of has a place. */
-static const cr_json *place_of(const cr_parts *parts, int i, const cr_json *at)
-{
-    static const char *const makers[] = { "if", "dependentRequired", "dependentSchemas",
-                                          "dependencies", "not" };
-    if (at->parent)
-        return at;
-    while (parts->part[i].from >= 0 && !parts->part[i].schema->parent)
-        i = parts->part[i].from;
-    for (size_t k = 0; k < CR_COUNT(makers); k++) {
-        const cr_json *maker = cr_json_get(parts->part[i].schema, makers[k]);
-        if (maker)
-            return maker;
-    }
-    return parts->part[i].schema;
-}
-
 /* Whether a glance shows that nothing satisfies the parts: no kind of value is left, or a name must
  * be there and must not. */
 static cera_status contradict(cr_compiler *c, const cr_parts *parts, bool *out)
@@ -844,7 +827,7 @@ static cera_status put_choice(cr_compiler *c, const cr_parts *parts, cr_text *t,
         if (list->n > MAX_BRANCHES)
             return cr_schema_fail(c, list, CERA_E_LIMIT, "expected at most %d schemas",
                                   MAX_BRANCHES);
-        c->choice = place_of(parts, i, list);
+        c->choice = list;
         if (!any)
             CR_TRY(check_one_of(c, parts, i, list));
         for (const cr_json *branch = list->first; branch; branch = branch->next) {
@@ -855,7 +838,7 @@ static cera_status put_choice(cr_compiler *c, const cr_parts *parts, cr_text *t,
                 chosen.part[i].any_done = true;
             else
                 chosen.part[i].one_done = true;
-            c->choice = place_of(parts, i, list);
+            c->choice = list;
             CR_TRY(cr_parts_add(c, &chosen, branch, i));
             CR_TRY(cr_parts_expand(c, &chosen, &nothing));
             if (!nothing)
