@@ -42,7 +42,7 @@ static answer follow(cr_matcher *m, uint32_t state, const cr_byte_path *path, in
 {
     if (state == CR_STATE_FULL)
         return NO_ROOM;
-    if (i == path->n || state == CR_STATE_DEAD)
+    if (i >= path->n || state == CR_STATE_DEAD)
         return state == wanted ? YES : NO;
     int last_class = -1;
     for (int byte = path->lo[i]; byte <= path->hi[i]; byte++) {
