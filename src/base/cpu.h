@@ -12,7 +12,7 @@
     TIER(AVX2, "avx2")         /* AVX2, FMA, F16C */                                               \
     TIER(AVX_VNNI, "avx_vnni") /* VNNI in VEX encoding */                                          \
     TIER(AVX512, "avx512")     /* AVX-512 F BW DQ VL VBMI and VNNI */                              \
-    TIER(AMX, "amx")           /* AMX tiles of int8, where Linux lets this process have them */
+    TIER(AMX, "amx")           /* AVX512-BF16, and tiles of int8 and bfloat16 that Linux lends */
 #elif defined(__aarch64__)
 #define CR_TIERS(TIER)                                                                             \
     TIER(SCALAR, "scalar")                                                                         \

@@ -129,7 +129,7 @@ cr_tier cr_cpu_tier(void)
     static const enum feature avx2[] = { HAS_AVX2, HAS_FMA, HAS_F16C };
     static const enum feature avx512[] = { HAS_AVX512F,  HAS_AVX512BW,   HAS_AVX512DQ,
                                            HAS_AVX512VL, HAS_AVX512VBMI, HAS_AVX512VNNI };
-    static const enum feature amx[] = { HAS_AMXTILE, HAS_AMXINT8 };
+    static const enum feature amx[] = { HAS_AVX512BF16, HAS_AMXTILE, HAS_AMXINT8, HAS_AMXBF16 };
     const cpu_words w = read_words();
     for (size_t i = 0; i < CR_COUNT(avx2); i++)
         if (!has(&w, avx2[i]))

@@ -571,7 +571,7 @@ static bool kernel_lists(const char *flag)
     return has_word(line, flag);
 }
 
-/* Whether the kernel lists int8 tiles and lets this process have them: what it answers without
+/* Whether the kernel lists what tiles want and lets this process have them: what it answers without
  * being asked for more (ARCH_GET_XCOMP_PERM), after cr_cpu_tier asked. */
 static bool linux_lends_tiles(void)
 {
@@ -580,8 +580,8 @@ static bool linux_lends_tiles(void)
     uint64_t permitted = 0;
     if (syscall(SYS_arch_prctl, GET_PERMITTED, &permitted) != 0)
         return false;
-    return kernel_lists("amx_tile") && kernel_lists("amx_int8") &&
-           (permitted >> TILE_DATA & 1) != 0;
+    return kernel_lists("amx_tile") && kernel_lists("amx_int8") && kernel_lists("amx_bf16") &&
+           kernel_lists("avx512_bf16") && (permitted >> TILE_DATA & 1) != 0;
 }
 #endif
 
