@@ -133,8 +133,9 @@ static void bench_matmul(cr_tier tier, const cr_kernels *k, const uint8_t *w, fl
     const size_t n_blocks = n / CR_ACT_BLOCK;
     char *rows = aligned_alloc(64, MAX_COLUMNS * cr_act_bytes(n));
     cr_packed *packed = aligned_alloc(64, MAX_COLUMNS / CR_LANES * n_blocks * sizeof *packed);
+    cr_split_block *split = aligned_alloc(64, MAX_COLUMNS / CR_LANES * n_blocks * sizeof *split);
     void *scratch = aligned_alloc(64, cr_panel_bytes(n));
-    if (rows == NULL || packed == NULL || scratch == NULL)
+    if (rows == NULL || packed == NULL || split == NULL || scratch == NULL)
         exit(1);
     for (size_t c = 0; c < MAX_COLUMNS; c++) {
         x[c] = cr_act_at(rows + c * cr_act_bytes(n), n);
@@ -143,8 +144,11 @@ static void bench_matmul(cr_tier tier, const cr_kernels *k, const uint8_t *w, fl
         cr_quantize__scalar(&x[c]);
         x[c].packed = packed + c / CR_LANES * n_blocks;
         x[c].lane = c % CR_LANES;
+        x[c].split = split + c / CR_LANES * n_blocks;
         if (k->pack)
             k->pack(&x[c]);
+        if (k->split)
+            k->split(&x[c]);
     }
     char wide[16];
     snprintf(wide, sizeof wide, "%s wide", cr_tier_name(tier));
@@ -154,6 +158,7 @@ static void bench_matmul(cr_tier tier, const cr_kernels *k, const uint8_t *w, fl
     }
     free(rows);
     free(packed);
+    free(split);
     free(scratch);
 }
 

@@ -62,13 +62,13 @@ typedef struct cr_backend_info {
 
 typedef struct cr_backend_api {
     const char *name;
-    /* Of the bits that it computes (docs/numerics.md): another number whenever any of them, or what
-     * a page or a state holds, would be others. */
-    uint32_t numerics;
     cera_status (*open)(cr_host *host, const cr_backend_options *options, cr_backend **out,
                         cera_error *err);
     void (*close)(cr_backend *backend);
     void (*info)(const cr_backend *backend, cr_backend_info *out);
+    /* Of the bits that it computes for the graph (docs/numerics.md): another number whenever any of
+     * them, or what a page or a state holds, would be others. */
+    uint32_t (*numerics)(const cr_backend *backend, const cr_graph *graph);
 
     /* Memory for pages and recurrent state. NULL when there is none. */
     void *(*buf_new)(cr_backend *backend, size_t size);

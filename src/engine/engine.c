@@ -296,7 +296,7 @@ static cera_status identify(void *ctx, cr_state_id *out, cera_error *err)
         const cr_backend_api *api = engine->api;
         engine->id = (cr_state_id){
             .weights = cr_fingerprint(engine->model),
-            .numerics = api->numerics,
+            .numerics = api->numerics(engine->backend, &engine->model->graph),
             .kv_type = cr_type_get(engine->pages->kv_type)->id,
         };
         memcpy(engine->id.backend, api->name, CR_MIN(strlen(api->name), sizeof engine->id.backend));

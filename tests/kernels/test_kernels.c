@@ -236,15 +236,27 @@ static cr_act act_new(size_t n)
 
 /* ---- every tier against scalar ---- */
 
+/* The scalar kernels that define the bits of a tier. */
+static void definitions(cr_tier tier, cr_kernels *out)
+{
+    cr_kernels_get(CR_TIER_SCALAR, out);
+    (void)tier;
+#define KERNEL(kind, slot, at, function)
+#define DEFINES(kind, slot, at, function)                                                          \
+    if (tier >= CR_TIER_##at)                                                                      \
+        out->kind slot = function;
+#include "backend/cpu/kernels.def"
+#undef KERNEL
+}
+
 static void for_each_tier(void (*check)(cr_tier tier, const cr_kernels *scalar,
                                         const cr_kernels *kernels))
 {
-    cr_kernels scalar;
-    cr_kernels_get(CR_TIER_SCALAR, &scalar);
     for (int tier = CR_TIER_SCALAR + 1; tier <= (int)cr_cpu_tier(); tier++) {
         if (!cr_cpu_has((cr_tier)tier))
             continue;
-        cr_kernels kernels;
+        cr_kernels scalar, kernels;
+        definitions((cr_tier)tier, &scalar);
         cr_kernels_get((cr_tier)tier, &kernels);
         check((cr_tier)tier, &scalar, &kernels);
     }
@@ -303,27 +315,39 @@ static void check_matvec(cr_tier tier, const cr_kernels *scalar, const cr_kernel
     fence_free(&f);
 }
 
-/* Packs the columns, when the tier's kernels read them so: all, or all but one, or in lanes that do not
- * begin with the first, or none. */
-static cr_packed *pack(cr_tier tier, cr_act *x, size_t n_x)
+/* Packs or splits the columns, when the tier's kernels read them so: all, or all but one, or in lanes
+ * that do not begin with the first, or none. */
+static void *pack(cr_tier tier, cr_type type, cr_act *x, size_t n_x)
 {
     cr_kernels kernels;
     cr_kernels_get(tier, &kernels);
+    const bool splits = cr_kernels_splits(type) && kernels.split;
+    const bool packs = cr_kernels_int8(type) && kernels.pack;
     const size_t how = random_below(5), first = how == 3 ? 1 + random_below(20) : 0;
-    if (!kernels.pack || how == 4)
+    if ((!packs && !splits) || how == 4)
         return NULL;
-    const size_t n_blocks = x->n / CR_ACT_BLOCK;
-    const size_t n_bytes = (first + n_x + CR_LANES - 1) / CR_LANES * n_blocks * sizeof(cr_packed);
-    cr_packed *packed = aligned_alloc(64, n_bytes);
+    const size_t n_blocks = (x->n + CR_ACT_BLOCK - 1) / CR_ACT_BLOCK;
+    const size_t n_bytes = (first + n_x + CR_LANES - 1) / CR_LANES * n_blocks *
+                           (packs ? sizeof(cr_packed) : sizeof(cr_split_block));
+    void *packed = aligned_alloc(64, n_bytes);
     assert_non_null(packed);
     memset(packed, 0xff, n_bytes); /* NaN in lanes that nobody fills */
     for (size_t c = 0; c < n_x; c++) {
-        x[c].packed = packed + (first + c) / CR_LANES * n_blocks;
+        const size_t at = (first + c) / CR_LANES * n_blocks;
         x[c].lane = (first + c) % CR_LANES;
-        kernels.pack(&x[c]);
+        if (packs) {
+            x[c].packed = (cr_packed *)packed + at;
+            kernels.pack(&x[c]);
+        } else {
+            x[c].split = (cr_split_block *)packed + at;
+            kernels.split(&x[c]);
+        }
     }
-    if (how == 2)
-        x[random_below(n_x)].packed = NULL;
+    if (how == 2) {
+        const size_t c = random_below(n_x);
+        x[c].packed = NULL;
+        x[c].split = NULL;
+    }
     return packed;
 }
 
@@ -349,7 +373,7 @@ static void check_matmul_shape(cr_tier tier, cr_type type, cr_matvec *define, cr
         if (cr_kernels_int8(type))
             scalar.quantize(&x[c]);
     }
-    cr_packed *packed = cr_kernels_int8(type) ? pack(tier, x, n_x) : NULL;
+    void *packed = pack(tier, type, x, n_x);
     void *scratch = aligned_alloc(64, cr_panel_bytes(n));
     assert_non_null(scratch);
 
@@ -420,7 +444,8 @@ static void check_matmul(cr_tier tier, const cr_kernels *scalar, const cr_kernel
     fence f = fence_new((size_t)MAX_K * 4 * MAX_PANEL_ROWS + 4096);
     for (size_t t = 0; t < CR_COUNT(types); t++) {
         const cr_type type = types[t];
-        if (kernels->matmul[type] && is_single(type))
+        if (kernels->matmul[type] && is_single(type) &&
+            !(kernels->split && cr_kernels_splits(type)))
             check_matmul_negative_zero(tier, type, scalar->matvec[type], kernels->matmul[type]);
         if (kernels->matmul[type])
             check_matmul_type(tier, type, scalar->matvec[type], kernels->matmul[type], &f);
@@ -924,6 +949,42 @@ static void test_scalar_matvec(void **unused)
         }
 }
 
+/* Floats that are split keep 16 bits of an activation, and of a product of two low parts nothing; each
+ * block is three sums of up to 18 roundings, one after the other. */
+static void test_scalar_split_matvec(void **unused)
+{
+    (void)unused;
+#if defined(__x86_64__)
+    static const cr_type split[] = { CR_TYPE_F16, CR_TYPE_BF16 };
+    static uint8_t w[MAX_K * 2];
+    static float v[MAX_K];
+    cr_kernels k;
+    definitions(CR_TIER_AMX, &k);
+    for (size_t t = 0; t < CR_COUNT(split); t++) {
+        assert_true(cr_kernels_splits(split[t]));
+        for (size_t n = 1; n <= MAX_K; n = n * 2 + random_below(5)) {
+            const cr_type_info *info = cr_type_get(split[t]);
+            cr_act x = act_new(n);
+            float got;
+            fill_acts(&x, random_bits() & 1 ? ACTS_PLAIN : ACTS_MIXED);
+            fill_weights(w, split[t], cr_type_bytes(info, n), SCALES_PLAIN);
+            info->dequantize(w, v, n);
+            k.matvec[split[t]](&got, w, cr_type_bytes(info, n), 1, &x);
+            double want = 0, size = 0;
+            for (size_t i = 0; i < n; i++) {
+                want += (double)v[i] * (double)x.f[i];
+                size += fabs((double)v[i] * (double)x.f[i]);
+            }
+            const double bound = 0x1p-17 + 0x1p-18 + (18 + 3 * ceil((double)n / 32)) * 0x1p-24;
+            if (!(fabs((double)got - want) <= bound * size + (double)n * 0x1p-126))
+                fail_msg("%s, n = %zu, seed %llu: expected %.9g, found %.9g", info->name, n,
+                         (unsigned long long)seed, want, (double)got);
+            free(x.f);
+        }
+    }
+#endif
+}
+
 static void test_scalar_quantize(void **unused)
 {
     (void)unused;
@@ -1251,25 +1312,16 @@ int main(void)
     if (only)
         cmocka_set_test_filter(only);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table_is_full),
-        cmocka_unit_test(test_act_layout),
-        cmocka_unit_test(test_matvec),
-        cmocka_unit_test(test_matvec_split),
-        cmocka_unit_test(test_matmul),
-        cmocka_unit_test(test_quantize),
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_recurrent),
-        cmocka_unit_test(test_store_cache),
-        cmocka_unit_test(test_peak),
-        cmocka_unit_test(test_scalar_matvec),
-        cmocka_unit_test(test_scalar_quantize),
-        cmocka_unit_test(test_exp),
-        cmocka_unit_test(test_scalar_vectors),
-        cmocka_unit_test(test_scalar_attention),
-        cmocka_unit_test(test_scalar_q8_0),
-        cmocka_unit_test(test_scalar_recurrent),
+        cmocka_unit_test(test_table_is_full),   cmocka_unit_test(test_act_layout),
+        cmocka_unit_test(test_matvec),          cmocka_unit_test(test_matvec_split),
+        cmocka_unit_test(test_matmul),          cmocka_unit_test(test_quantize),
+        cmocka_unit_test(test_vectors),         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_tiles),           cmocka_unit_test(test_recurrent),
+        cmocka_unit_test(test_store_cache),     cmocka_unit_test(test_peak),
+        cmocka_unit_test(test_scalar_matvec),   cmocka_unit_test(test_scalar_split_matvec),
+        cmocka_unit_test(test_scalar_quantize), cmocka_unit_test(test_exp),
+        cmocka_unit_test(test_scalar_vectors),  cmocka_unit_test(test_scalar_attention),
+        cmocka_unit_test(test_scalar_q8_0),     cmocka_unit_test(test_scalar_recurrent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,8 @@
  *     z = scale * (A x)      when an op has its input: A's rows split over the workers, who then meet
  *     y += B z               behind each projection, by the worker who has y, strip by strip of B
  *
- * Both are sums in one order: A x is a row times the float activations as for any float weight; an
- * output then is fma(z[j], b[j], y), j ascending, adapter after adapter in the order of the list. So a
+ * Both are sums in one order: A x is a row times the float activations as for any float weight, at
+ * all levels with the same bits; an output then is fma(z[j], b[j], y), j ascending, adapter after adapter in the order of the list. So a
  * row's result depends on its own adapters alone. */
 #include "backend/cpu/plan.h"
 
@@ -32,8 +32,9 @@ static void reduce(const reducer *r, const cr_adaptation *adapt, const cr_addend
         int first = r->first + done;
         cr_band band = { .row = first, .n = CR_MIN(r->n - done, CR_BAND) };
         float *z = plan->rows[cr_input_of(r->input, first)].reduced + at;
-        cr_plan_multiply(plan, r->worker, &delta->a, r->expert * rank + begin, end - begin,
-                         r->input, band, z, adapt->row_floats);
+        cr_plan_multiply(plan, &plan->backend->whole, r->worker, &delta->a,
+                         r->expert * rank + begin, end - begin, r->input, band, z,
+                         adapt->row_floats);
         for (int i = 0; i < band.n; i++)
             for (size_t j = 0; j < end - begin; j++)
                 z[(size_t)i * adapt->row_floats + j] *= addend->scale;

@@ -33,10 +33,22 @@ bool cr_kernels_int8(cr_type type)
     return int8[type];
 }
 
+bool cr_kernels_splits(cr_type type)
+{
+    static const bool split[CR_TYPE_COUNT] = {
+#define KERNEL(kind, slot, at, function)
+#define SPLIT(type) [CR_TYPE_##type] = true,
+#include "backend/cpu/kernels.def"
+#undef KERNEL
+    };
+    return split[type];
+}
+
 size_t cr_panel_bytes(size_t n)
 {
     size_t bytes =
         CR_PANEL_CHAIN_BYTES + (n + CR_ACT_BLOCK - 1) / CR_ACT_BLOCK * CR_PANEL_BLOCK_BYTES;
+    bytes = CR_MAX(bytes, (size_t)CR_SPLIT_BYTES);
 #ifdef CERA_WITH_BLAS
     bytes = CR_MAX(bytes, (CR_BLAS_ROWS * n * sizeof(float) + 63) / 64 * 64);
 #endif

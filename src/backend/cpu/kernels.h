@@ -32,6 +32,7 @@ enum {
     CR_BLAS_ROWS = 64,  /* rows that become floats for OpenBLAS at a time */
     CR_PANEL_CHAIN_BYTES = CR_CHAINS * CR_PANEL_ROWS * 16 * sizeof(float), /* of 16 columns */
     CR_PANEL_BLOCK_BYTES = 48 * CR_ACT_BLOCK * sizeof(float), /* 32 of each, and some columns */
+    CR_SPLIT_BYTES = 200 << 10, /* of a panel of floats that are split */
 };
 
 /* A block of up to sixteen rows of activations, as kernels of tiles read it. */
@@ -40,6 +41,11 @@ typedef struct cr_packed {
     float d[CR_LANES];                /* scale */
     float d_sum[CR_LANES];            /* d times the sum of q */
 } cr_packed;
+
+/* A block of up to sixteen rows of activations as bfloat16: each is high + low, to 16 bits. */
+typedef struct cr_split_block {
+    uint16_t high[CR_LANES][CR_ACT_BLOCK], low[CR_LANES][CR_ACT_BLOCK];
+} cr_split_block;
 
 /* One row of activations, as matrix kernels read it.
  *   f    [n]            the floats
@@ -53,6 +59,7 @@ typedef struct cr_packed {
  * are aligned to 64 bytes.
  *   packed [n / 32]     NULL, or where the pack kernel has put the row, as lane `lane`: rows that follow
  *                       each other share it. Aligned to 64 bytes.
+ *   split  [n / 32]     the same of the split kernel, rounded up; both use `lane`
  *   prefetch            bytes: how far behind the rows that it reads a matrix kernel asks for more */
 typedef struct cr_act {
     float *f;
@@ -61,6 +68,7 @@ typedef struct cr_act {
     int16_t *sum;
     size_t n;
     cr_packed *packed;
+    cr_split_block *split;
     size_t lane;
     size_t prefetch;
 } cr_act;
@@ -93,6 +101,9 @@ typedef void cr_quantize(cr_act *x);
 
 /* Fills lane x->lane of x->packed from x->q, d and sum. */
 typedef void cr_pack(const cr_act *x);
+
+/* Fills lane x->lane of x->split from x->f, with zeros behind its end. */
+typedef void cr_split(const cr_act *x);
 
 /* y = (x * (1 / sqrt(mean(x^2) + eps))) * w; y may be x. The sum of squares runs in 16 chains over
  * single elements and is merged as above. */
@@ -187,7 +198,8 @@ typedef struct cr_kernels {
     cr_matmul *matmul_wide[CR_TYPE_COUNT];
     size_t least_columns; /* from which on matmul pays whose rows are unpacked first */
     cr_quantize *quantize;
-    cr_pack *pack; /* NULL: no kernel reads packed rows */
+    cr_pack *pack;   /* NULL: no kernel reads packed rows */
+    cr_split *split; /* NULL: no kernel reads such rows */
     cr_rms_norm *rms_norm;
     cr_gate_mul *gate_mul[CR_GATE_COUNT];
     cr_soft_cap *soft_cap;
@@ -208,6 +220,9 @@ typedef struct cr_kernels {
 /* Whether matrix kernels of the type read int8 activations, x->q, d and sum. The others read
  * x->f. */
 bool cr_kernels_int8(cr_type type);
+
+/* Whether matmul of the type reads x->split where there is a kernel to make it. */
+bool cr_kernels_splits(cr_type type);
 
 /* Bytes of scratch for a matmul kernel, rows of n weights. */
 size_t cr_panel_bytes(size_t n);
@@ -234,6 +249,7 @@ void cr_blas_kernels(cr_kernels *out);
 const char *cr_blas_name(void);
 
 #define KERNEL(kind, slot, tier, function) cr_##kind function;
+#define DEFINES KERNEL
 #include "backend/cpu/kernels.def"
 #undef KERNEL
 

@@ -47,6 +47,11 @@ bool cr_plan_stopped(cr_plan *plan)
     return cr_plan_has_stopped(plan);
 }
 
+static size_t n_blocks(size_t width)
+{
+    return (width + CR_ACT_BLOCK - 1) / CR_ACT_BLOCK;
+}
+
 cr_act cr_input_row(const cr_input *input, int i)
 {
     size_t row = (size_t)i, part = 0;
@@ -57,8 +62,10 @@ cr_act cr_input_row(const cr_input *input, int i)
     uint8_t *at = input->acts + row * input->act_bytes + part * input->part_bytes;
     cr_act act = cr_act_at(at, input->width);
     act.prefetch = input->prefetch;
-    if (input->packed) {
-        act.packed = input->packed + (size_t)i / CR_LANES * (input->width / CR_ACT_BLOCK);
+    if (input->packed || input->split) {
+        const size_t group = (size_t)i / CR_LANES * n_blocks(input->width);
+        act.packed = input->packed ? input->packed + group : NULL;
+        act.split = input->split ? input->split + group : NULL;
         act.lane = (size_t)i % CR_LANES;
     }
     if (input->source) {
@@ -72,8 +79,11 @@ cr_act cr_input_row(const cr_input *input, int i)
     return act;
 }
 
+/* How the projections of an op read activations. */
+typedef enum act_form { FORM_FLOATS, FORM_SPLIT, FORM_INT8 } act_form;
+
 static void prepare_row(cr_plan *plan, const cr_input *input, int in, const cr_norm *norm, int i,
-                        bool quantized)
+                        act_form form)
 {
     cr_act act = cr_input_row(input, i);
     if (norm) {
@@ -83,43 +93,56 @@ static void prepare_row(cr_plan *plan, const cr_input *input, int in, const cr_n
         for (size_t at = 0; at < input->width; at += n)
             plan->kernels->rms_norm(act.f + at, x + at, w + at, n, norm->eps);
     }
-    if (quantized)
+    if (form == FORM_INT8)
         plan->kernels->quantize(&act);
     if (act.packed)
         plan->kernels->pack(&act);
+    if (act.split)
+        plan->kernels->split(&act);
 }
 
 /* Prepares n rows: each worker all of them for itself, or some for all workers. */
 static void prepare(cr_plan *plan, int worker, cr_input *input, int in, const cr_norm *norm, int n,
-                    bool quantized)
+                    act_form form)
 {
     size_t n_inputs = (size_t)n * input->n_parts;
-    if (!norm && !quantized)
+    const bool is_local = n <= CR_LOCAL_ROWS, is_whole = !is_local && input->n_parts == 1;
+    if (form == FORM_SPLIT && !is_whole)
+        form = FORM_FLOATS;
+    if (!norm && form == FORM_FLOATS)
         return;
-    if (n <= CR_LOCAL_ROWS) {
+    if (is_local) {
         input->acts = plan->local + (size_t)worker * plan->local_bytes;
         for (size_t i = 0; i < n_inputs; i++)
-            prepare_row(plan, input, in, norm, (int)i, quantized);
+            prepare_row(plan, input, in, norm, (int)i, form);
         return;
     }
-    if (quantized && plan->kernels->pack && input->n_parts == 1)
-        input->packed = plan->packed;
+    if (form == FORM_INT8 && is_whole && plan->kernels->pack)
+        input->packed = (cr_packed *)(void *)plan->packed;
+    if (form == FORM_SPLIT)
+        input->split = (cr_split_block *)(void *)plan->packed;
     size_t begin, end;
     cr_pool_share(plan->backend->pool, worker, n_inputs, 1, &begin, &end);
     for (size_t i = begin; i < end && !cr_plan_has_stopped(plan); i++)
-        prepare_row(plan, input, in, norm, (int)i, quantized);
+        prepare_row(plan, input, in, norm, (int)i, form);
     cr_pool_barrier(plan->backend->pool);
 }
 
-/* Whether a projection of the op reads int8 activations. */
-static bool is_quantized(const cr_op *op)
+/* That of the op, if one of its projections wants it. */
+static act_form form_of(const cr_kernels *kernels, const cr_op *op)
 {
     const cr_proj *projs[CR_MAX_PROJS];
     int n = cr_op_projs(op, projs);
-    bool quantized = false;
-    for (int i = 0; i < n; i++)
-        quantized = quantized || cr_kernels_int8(projs[i]->weight->type);
-    return quantized;
+    act_form most = FORM_FLOATS;
+    for (int i = 0; i < n; i++) {
+        const cr_type type = projs[i]->weight->type;
+        const act_form wanted =
+            cr_kernels_int8(type)
+                ? FORM_INT8
+                : (kernels->split && cr_kernels_splits(type) ? FORM_SPLIT : FORM_FLOATS);
+        most = CR_MAX(most, wanted);
+    }
+    return most;
 }
 
 cr_input cr_plan_input(cr_plan *plan, int worker, const cr_op *op, const cr_norm *norm,
@@ -137,7 +160,7 @@ cr_input cr_plan_input(cr_plan *plan, int worker, const cr_op *op, const cr_norm
         .prefetch = plan->backend->prefetch,
         .n_parts = 1,
     };
-    prepare(plan, worker, &input, op->in, norm, n, is_quantized(op));
+    prepare(plan, worker, &input, op->in, norm, n, form_of(plan->kernels, op));
     const cr_routing *experts = cr_op_experts(op);
     if (experts)
         input.n_parts = (size_t)experts->n_used;
@@ -161,19 +184,20 @@ cr_input cr_plan_input_parts(cr_plan *plan, int worker, const cr_op *op)
         .part_bytes = cr_act_bytes(width),
     };
     int n = plan->n_rows;
-    prepare(plan, worker, &input, op->in, NULL, n, is_quantized(op));
+    prepare(plan, worker, &input, op->in, NULL, n, form_of(plan->kernels, op));
     cr_plan_reduce(plan, worker, op, &input, n * experts->n_used);
     return input;
 }
 
-void cr_plan_multiply(const cr_plan *plan, int worker, const cr_weight *w, size_t first, size_t n,
-                      const cr_input *input, cr_band band, float *y, size_t y_stride)
+void cr_plan_multiply(const cr_plan *plan, const cr_kernels *kernels, int worker,
+                      const cr_weight *w, size_t first, size_t n, const cr_input *input,
+                      cr_band band, float *y, size_t y_stride)
 {
     cr_act *x = band_rows(plan, worker);
     for (int i = 0; i < band.n; i++)
         x[i] = cr_input_row(input, cr_band_input(band, i));
-    cr_kernels_multiply(plan->kernels, w->type, y, y_stride, w->data + first * w->row_bytes,
-                        w->row_bytes, n, x, (size_t)band.n, panel_of(plan, worker));
+    cr_kernels_multiply(kernels, w->type, y, y_stride, w->data + first * w->row_bytes, w->row_bytes,
+                        n, x, (size_t)band.n, panel_of(plan, worker));
 }
 
 void cr_plan_project(const cr_plan *plan, int worker, const cr_proj *proj, size_t first, size_t n,
@@ -181,7 +205,7 @@ void cr_plan_project(const cr_plan *plan, int worker, const cr_proj *proj, size_
 {
     if (plan->is_adapted)
         cr_plan_fetch(plan, proj, first, n, input, band);
-    cr_plan_multiply(plan, worker, proj->weight, first, n, input, band, y, y_stride);
+    cr_plan_multiply(plan, plan->kernels, worker, proj->weight, first, n, input, band, y, y_stride);
     const float *bias = proj->bias ? cr_weight_f32(proj->bias) + first : NULL;
     for (int i = 0; i < band.n && bias; i++)
         for (size_t r = 0; r < n; r++)
@@ -209,6 +233,20 @@ static size_t act_bytes(const cr_graph *graph)
         if (op->kind == CR_OP_MOE_DOWN)
             most = CR_MAX(most, (size_t)op->u.moe_down.routing.n_used *
                                     cr_act_bytes((size_t)op->u.moe_down.routing.n_ff));
+    }
+    return most;
+}
+
+/* Of a block of rows as kernels of tiles want them. */
+static size_t packed_bytes(const cr_graph *graph, const cr_kernels *kernels)
+{
+    size_t most = 0;
+    for (int i = 0; i < graph->n_ops; i++) {
+        const act_form form = form_of(kernels, &graph->ops[i]);
+        if (form == FORM_INT8 && kernels->pack)
+            most = CR_MAX(most, sizeof(cr_packed));
+        if (form == FORM_SPLIT)
+            most = CR_MAX(most, sizeof(cr_split_block));
     }
     return most;
 }
@@ -261,15 +299,14 @@ static bool measure(const cr_plan *plan, plan_sizes *out)
     const cr_graph *graph = plan->graph;
     size_t n = (size_t)plan->max_rows;
     size_t workers = (size_t)cr_pool_width(plan->backend->pool);
-    size_t groups = plan->kernels->pack ? (n + CR_LANES - 1) / CR_LANES : 0;
+    size_t groups = (n + CR_LANES - 1) / CR_LANES;
     return cr_mul_size(n, graph->row_floats * sizeof(float), &out->values) &&
            cr_mul_size(n, sizeof(cr_row), &out->rows) &&
            cr_mul_size(n, sizeof(int32_t), &out->logit_rows) &&
            cr_mul_size(n, (size_t)graph->n_ropes * plan->turn_floats * sizeof(float),
                        &out->turns) &&
            cr_mul_size(n, plan->act_bytes, &out->shared) &&
-           cr_mul_size(groups, widest_value(graph) / CR_ACT_BLOCK * sizeof(cr_packed),
-                       &out->packed) &&
+           cr_mul_size(groups, n_blocks(widest_value(graph)) * plan->packed_bytes, &out->packed) &&
            cr_mul_size(workers, plan->local_bytes, &out->local) &&
            cr_mul_size(plan->partial_floats, sizeof(float), &out->partials);
 }
@@ -320,6 +357,7 @@ static cera_status plan_new(cr_backend *backend, const cr_graph *graph,
     plan->max_rows = options->max_rows;
     plan->kv_type = options->kv_type;
     plan->act_bytes = act_bytes(graph);
+    plan->packed_bytes = packed_bytes(graph, plan->kernels);
     plan->turn_floats = widest_rope(graph);
     plan->scratch_floats = scratch_floats(graph, plan->max_rows);
     plan->partial_floats = partial_floats(graph);
@@ -522,6 +560,7 @@ static cera_status cpu_open(cr_host *host, const cr_backend_options *options, cr
         backend->prefetch = cr_prefetch_of(&cpu);
     }
     cr_kernels_get(tier, &backend->kernels);
+    cr_kernels_get(backend->kernels.split ? tier - 1 : tier, &backend->whole);
 #ifdef CERA_WITH_BLAS
     cr_blas_kernels(&backend->kernels);
 #endif
@@ -569,16 +608,30 @@ static cera_status supports(const cr_backend *backend, const cr_op *op, cera_err
                : cr_fail(err, CERA_E_UNSUPPORTED, "op %d: not on the CPU", (int)op->kind);
 }
 
-/* OpenBLAS sums in an order of its own. */
+/* OpenBLAS sums in an order of its own, and floats that are split have bits of their own. */
+enum { NUMERICS = 2, NUMERICS_BLAS = 0x10002, NUMERICS_SPLIT = 0x20002 };
+
+static uint32_t numerics(const cr_backend *backend, const cr_graph *graph)
+{
 #ifdef CERA_WITH_BLAS
-enum { NUMERICS = 0x10002 };
+    (void)backend;
+    (void)graph;
+    return NUMERICS_BLAS;
 #else
-enum { NUMERICS = 2 };
+    for (int i = 0; i < graph->n_ops; i++) {
+        const cr_proj *projs[CR_MAX_PROJS];
+        int n = cr_op_projs(&graph->ops[i], projs);
+        for (int k = 0; k < n; k++)
+            if (backend->kernels.split && cr_kernels_splits(projs[k]->weight->type))
+                return NUMERICS_SPLIT;
+    }
+    return NUMERICS;
 #endif
+}
 
 const cr_backend_api cr_backend_cpu = {
     .name = "cpu",
-    .numerics = NUMERICS,
+    .numerics = numerics,
     .open = cpu_open,
     .close = cpu_close,
     .info = cpu_info,

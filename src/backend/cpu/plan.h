@@ -7,7 +7,8 @@
  *
  *     values   [max_rows][graph->row_floats]     activations, shared
  *     shared   [max_rows] cr_act                 an op's input rows as matrix kernels read them
- *     packed   [max_rows / 16][n / 32]           the same rows, where kernels of tiles want them
+ *     packed   [max_rows / 16][n / 32]           the same rows, where kernels of tiles want them:
+ *                                                cr_packed or cr_split_block, as the op's weights do
  *     local    per worker: CR_LOCAL_ROWS cr_act, some floats, and a panel for matmul kernels
  *     partials           attention's sums over chunks of keys, before they are joined, shared */
 #ifndef CR_CPU_PLAN_H
@@ -29,6 +30,7 @@ struct cr_backend {
     cr_tier tier;
     size_t prefetch; /* of cr_act */
     cr_kernels kernels;
+    cr_kernels whole; /* the same, but that floats are never split */
 };
 
 /* Where a row of the batch belongs, and where its results go; NULL: not wanted. */
@@ -60,10 +62,11 @@ struct cr_plan {
     float *turns; /* [n_ropes][max_rows][turn_floats]: cosines, then sines */
     size_t turn_floats;
     uint8_t *shared;
-    cr_packed *packed; /* where there is a kernel to pack */
+    uint8_t *packed; /* where there is a kernel that packs or splits */
     uint8_t *local;
     float *partials;
     size_t act_bytes;      /* of one cr_act, wide enough for every op */
+    size_t packed_bytes;   /* of a block of CR_LANES rows; 0: none */
     size_t local_bytes;    /* of one worker */
     size_t scratch_floats; /* of one worker */
     size_t partial_floats;
@@ -107,9 +110,10 @@ typedef struct cr_input {
     size_t source_stride;
     const int32_t *rows; /* as given */
     size_t width;
-    cr_packed *packed; /* [n / 16][width / 32], or NULL */
-    size_t prefetch;   /* of cr_act */
-    size_t n_parts;    /* a row of the value is so many inputs; 1 for most */
+    cr_packed *packed; /* [n / 16][width / 32], or NULL, and the same of rows that are split */
+    cr_split_block *split;
+    size_t prefetch; /* of cr_act */
+    size_t n_parts;  /* a row of the value is so many inputs; 1 for most */
     size_t part_floats, part_bytes;
 } cr_input;
 
@@ -152,9 +156,10 @@ static inline int cr_band_input(cr_band band, int i)
 }
 
 /* y[i * y_stride + r] = row first + r of w times row band.row + i of the input, r in [0, n). */
-void cr_plan_multiply(const cr_plan *plan, int worker, const cr_weight *w, size_t first, size_t n,
-                      const cr_input *input, cr_band band, float *y, size_t y_stride);
-/* The same of a projection, with its bias and what adapters add. */
+void cr_plan_multiply(const cr_plan *plan, const cr_kernels *kernels, int worker,
+                      const cr_weight *w, size_t first, size_t n, const cr_input *input,
+                      cr_band band, float *y, size_t y_stride);
+/* The same of a projection by the plan's kernels, with its bias and what adapters add. */
 void cr_plan_project(const cr_plan *plan, int worker, const cr_proj *proj, size_t first, size_t n,
                      const cr_input *input, cr_band band, float *y, size_t y_stride);
 

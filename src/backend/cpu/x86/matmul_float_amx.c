@@ -1,0 +1,452 @@
+/* Matrices of F16 and BF16 with AMX: tiles of bfloat16, by one column or many. The bits are those of
+ * matvec_split_scalar.c, not those of the levels below.
+ *
+ * Floats are cut in two, x = high + low, which together have 16 bits of x. One instruction multiplies
+ * a tile of sixteen rows and a tile of sixteen columns, 32 elements of each, and its sums stay in a
+ * tile until the row ends:
+ *
+ *     product [column][row] += columns [column][32] * panel [32][row]
+ *
+ * so, unlike with integers, nothing happens between two products. For many columns rows are put into a
+ * panel, where two neighbours of each row stand together, as tiles want what they multiply by. For a
+ * single column the two change places: rows come from where they are, and the column is the panel. */
+#include "backend/cpu/x86/amx.h"
+#include "backend/cpu/x86/avx512.h"
+
+#include <string.h>
+
+enum {
+    ROWS = 16,   /* of a tile */
+    DEPTH = 32,  /* elements of a product */
+    PANELS = 4,  /* of ROWS rows, that the columns meet together */
+    SPAN = 16,   /* products before the next panel is filled */
+    GROUPS = 2,  /* of columns, that meet two panels at the same time */
+    AT_ONCE = 8, /* products of rows that are cut for one column */
+    PIECE = 512, /* products of a column that is cut: rows are longer seldom */
+};
+
+/* A tile: of rows [ROWS][DEPTH], or of a panel [DEPTH / 2][ROWS][2]. */
+typedef struct tile {
+    uint16_t part[ROWS * DEPTH];
+} tile;
+
+/* Rows of weights. */
+typedef struct float_rows {
+    const uint8_t *p;
+    size_t row_bytes, n_rows, n;
+    bool halves; /* F16, which is cut in two, or BF16 */
+} float_rows;
+
+typedef struct workspace {
+    tile panel[PANELS][SPAN][2]; /* high, low */
+    cr_split_block columns[GROUPS][SPAN];
+    tile_shapes shapes;
+} workspace;
+
+_Static_assert(sizeof(workspace) <= CR_SPLIT_BYTES, "cr_panel_bytes");
+
+/* ---- cutting ---- */
+
+CR_INLINE __m512i as_ints(__m512bh v)
+{
+    return (__m512i)v;
+}
+
+/* 32 bfloat16 become floats. */
+CR_INLINE __m512 widened(__m256i v)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
+}
+
+/* 32 floats: what bfloat16 has of them, and of the rest. */
+CR_INLINE void cut(__m512i *high, __m512i *low, __m512 x0, __m512 x1)
+{
+    *high = as_ints(_mm512_cvtne2ps_pbh(x1, x0));
+    *low =
+        as_ints(_mm512_cvtne2ps_pbh(_mm512_sub_ps(x1, widened(_mm512_extracti64x4_epi64(*high, 1))),
+                                    _mm512_sub_ps(x0, widened(_mm512_castsi512_si256(*high)))));
+}
+
+CR_INLINE void cut_floats(uint16_t high[DEPTH], uint16_t low[DEPTH], const float *x, size_t n)
+{
+    __m512i h, l;
+    cut(&h, &l, _mm512_maskz_loadu_ps(first_lanes(n), x),
+        _mm512_maskz_loadu_ps(first_lanes(n > 16 ? n - 16 : 0), x + 16));
+    _mm512_storeu_si512(high, h);
+    _mm512_storeu_si512(low, l);
+}
+
+/* DEPTH elements of a row, or those n that there are and then zeros. */
+CR_INLINE void cut_row(__m512i *high, __m512i *low, const uint8_t *p, size_t n, bool halves)
+{
+    const __m512i v = load_bytes(p, 2 * (int)CR_MIN(n, (size_t)DEPTH));
+    if (halves)
+        cut(high, low, _mm512_cvtph_ps(_mm512_castsi512_si256(v)),
+            _mm512_cvtph_ps(_mm512_extracti64x4_epi64(v, 1)));
+    else
+        *high = v;
+}
+
+void cr_split__amx(const cr_act *x)
+{
+    cr_split_block *to = x->split;
+    for (size_t i = 0; i < x->n; i += DEPTH, to++)
+        cut_floats(to->high[x->lane], to->low[x->lane], x->f + i, x->n - i);
+}
+
+/* ---- panels ---- */
+
+/* Sixteen vectors of sixteen dwords: dword j of vector i goes to dword i of vector j. */
+CR_INLINE void transpose(__m512i v[16])
+{
+    __m512i t[16];
+    CR_UNROLL
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+    }
+    CR_UNROLL
+    for (int i = 0; i < 16; i += 4) {
+        v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+        v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+        v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+        v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+    /* v[4 i + k] has dwords k, 4 + k, 8 + k and 12 + k of rows 4 i to 4 i + 3. */
+    CR_UNROLL
+    for (int k = 0; k < 4; k++) {
+        const __m512i low0 = _mm512_shuffle_i32x4(v[k], v[4 + k], 0x88);
+        const __m512i high0 = _mm512_shuffle_i32x4(v[k], v[4 + k], 0xdd);
+        const __m512i low1 = _mm512_shuffle_i32x4(v[8 + k], v[12 + k], 0x88);
+        const __m512i high1 = _mm512_shuffle_i32x4(v[8 + k], v[12 + k], 0xdd);
+        t[k] = _mm512_shuffle_i32x4(low0, low1, 0x88);
+        t[8 + k] = _mm512_shuffle_i32x4(low0, low1, 0xdd);
+        t[4 + k] = _mm512_shuffle_i32x4(high0, high1, 0x88);
+        t[12 + k] = _mm512_shuffle_i32x4(high0, high1, 0xdd);
+    }
+    CR_UNROLL
+    for (int i = 0; i < 16; i++)
+        v[i] = t[i];
+}
+
+CR_INLINE void store_tile(tile *to, const __m512i v[ROWS])
+{
+    CR_UNROLL
+    for (int k = 0; k < ROWS; k++)
+        _mm512_storeu_si512(to->part + DEPTH * k, v[k]);
+}
+
+/* Elements [i, i + DEPTH) of ROWS rows from row r on, the last one again in place of those that do not
+ * exist. */
+CR_INLINE void fill_tiles(tile to[2], const float_rows *w, size_t r, size_t i, bool halves)
+{
+    CR_UNSET __m512i high[ROWS], low[ROWS];
+    CR_UNROLL
+    for (size_t k = 0; k < ROWS; k++) {
+        const uint8_t *row = w->p + CR_MIN(r + k, w->n_rows - 1) * w->row_bytes;
+        cut_row(&high[k], &low[k], row + 2 * i, w->n - i, halves);
+    }
+    transpose(high);
+    store_tile(&to[0], high);
+    if (halves) {
+        transpose(low);
+        store_tile(&to[1], low);
+    }
+}
+
+/* Blocks [b, b + n_blocks) of the rows from row r on. Meanwhile those that are next are asked for,
+ * which are multiplied when these are done. */
+static void fill_panels(workspace *work, const float_rows *w, size_t r, size_t b, size_t n_blocks,
+                        const uint8_t *next, size_t next_bytes)
+{
+    for (size_t p = 0; p < PANELS && r + p * ROWS < w->n_rows; p++) {
+        for (size_t k = 0; k < ROWS; k++)
+            prefetch_run(next + (p * ROWS + k) * w->row_bytes, next_bytes);
+        for (size_t k = 0; k < n_blocks; k++)
+            if (w->halves)
+                fill_tiles(work->panel[p][k], w, r + p * ROWS, (b + k) * DEPTH, true);
+            else
+                fill_tiles(work->panel[p][k], w, r + p * ROWS, (b + k) * DEPTH, false);
+    }
+}
+
+/* ---- many columns ---- */
+
+/* Two groups of columns and two panels, or one of either. Sums are tiles 0 to 3, two panels of each
+ * group, columns are tiles 4 and 5, panels 6 and 7. */
+typedef struct shape {
+    size_t n_columns[GROUPS], n_rows[2];
+} shape;
+
+static void configure(tile_shapes *shapes, const shape *s)
+{
+    *shapes = (tile_shapes){ .palette = 1 };
+    for (int g = 0; g < GROUPS; g++) {
+        for (int p = 0; p < 2; p++) {
+            shapes->row_bytes[2 * g + p] = (uint16_t)(4 * s->n_rows[p]);
+            shapes->n_rows[2 * g + p] = (uint8_t)s->n_columns[g];
+        }
+        shapes->row_bytes[4 + g] = 2 * DEPTH;
+        shapes->n_rows[4 + g] = (uint8_t)s->n_columns[g];
+        shapes->row_bytes[6 + g] = (uint16_t)(4 * s->n_rows[g]);
+        shapes->n_rows[6 + g] = DEPTH / 2;
+    }
+    for (int i = 0; i < 8; i++) /* tiles that are not used are not empty */
+        if (shapes->row_bytes[i] == 0 || shapes->n_rows[i] == 0)
+            shapes->row_bytes[i] = shapes->n_rows[i] = 4;
+    atomic_signal_fence(memory_order_seq_cst);
+    _tile_loadconfig(shapes);
+}
+
+#define LOAD_COLUMNS(field)                                                                        \
+    _tile_loadd(4, x[0][b].field, 2 * DEPTH);                                                      \
+    if (two_groups)                                                                                \
+    _tile_loadd(5, x[1][b].field, 2 * DEPTH)
+#define LOAD_PANELS(low)                                                                           \
+    _tile_loadd(6, panel[0][b][low].part, 4 * ROWS);                                               \
+    if (two_panels)                                                                                \
+    _tile_loadd(7, panel[1][b][low].part, 4 * ROWS)
+#define MULTIPLY()                                                                                 \
+    do {                                                                                           \
+        _tile_dpbf16ps(0, 4, 6);                                                                   \
+        if (two_panels)                                                                            \
+            _tile_dpbf16ps(1, 4, 7);                                                               \
+        if (two_groups)                                                                            \
+            _tile_dpbf16ps(2, 5, 6);                                                               \
+        if (two_groups && two_panels)                                                              \
+            _tile_dpbf16ps(3, 5, 7);                                                               \
+    } while (0)
+/* A sum of each: load or store of tile t, panel p, group g. */
+#define EACH_SUM(of)                                                                               \
+    of(0, 0, 0);                                                                                   \
+    if (two_panels)                                                                                \
+        of(1, 1, 0);                                                                               \
+    if (two_groups)                                                                                \
+        of(2, 0, 1);                                                                               \
+    if (two_groups && two_panels)                                                                  \
+    of(3, 1, 1)
+#define SUM_ZERO(t, p, g) _tile_zero(t)
+#define SUM_LOAD(t, p, g) _tile_loadd(t, y + (g)*ROWS * y_stride + (p)*ROWS, 4 * y_stride)
+#define SUM_STORE(t, p, g) _tile_stored(t, y + (g)*ROWS * y_stride + (p)*ROWS, 4 * y_stride)
+
+CR_INLINE void multiply(float *y, size_t y_stride, tile (*panel)[SPAN][2], cr_split_block *const *x,
+                        size_t n_blocks, bool is_first, bool halves, bool two_groups,
+                        bool two_panels)
+{
+    if (is_first) {
+        EACH_SUM(SUM_ZERO);
+    } else {
+        EACH_SUM(SUM_LOAD);
+    }
+    for (size_t b = 0; b < n_blocks; b++) {
+        LOAD_COLUMNS(high);
+        LOAD_PANELS(0);
+        MULTIPLY();
+        if (halves) {
+            LOAD_PANELS(1);
+            MULTIPLY();
+            LOAD_PANELS(0);
+        }
+        LOAD_COLUMNS(low);
+        MULTIPLY();
+    }
+    EACH_SUM(SUM_STORE);
+}
+
+/* Functions, so that tiles of each kind are written out once. */
+#define MULTIPLY_KIND(name, halves, two_groups, two_panels)                                        \
+    static void multiply_##name(float *y, size_t y_stride, tile(*panel)[SPAN][2],                  \
+                                cr_split_block *const *x, size_t n_blocks, bool is_first)          \
+    {                                                                                              \
+        multiply(y, y_stride, panel, x, n_blocks, is_first, halves, two_groups, two_panels);       \
+    }
+MULTIPLY_KIND(bf16_11, false, false, false)
+MULTIPLY_KIND(bf16_12, false, false, true)
+MULTIPLY_KIND(bf16_21, false, true, false)
+MULTIPLY_KIND(bf16_22, false, true, true)
+MULTIPLY_KIND(f16_11, true, false, false)
+MULTIPLY_KIND(f16_12, true, false, true)
+MULTIPLY_KIND(f16_21, true, true, false)
+MULTIPLY_KIND(f16_22, true, true, true)
+
+/* By F16, groups and panels. */
+static void (*const multiply_kinds[2][GROUPS][2])(float *y, size_t y_stride, tile (*panel)[SPAN][2],
+                                                  cr_split_block *const *x, size_t n_blocks,
+                                                  bool is_first) = {
+    { { multiply_bf16_11, multiply_bf16_12 }, { multiply_bf16_21, multiply_bf16_22 } },
+    { { multiply_f16_11, multiply_f16_12 }, { multiply_f16_21, multiply_f16_22 } },
+};
+
+/* Blocks [b, b + n_blocks) of n columns, from the lanes of a group or cut here. */
+static cr_split_block *group_of(cr_split_block *to, const cr_act *x, size_t n, size_t b,
+                                size_t n_blocks)
+{
+    bool is_split = true;
+    for (size_t c = 0; c < n; c++)
+        is_split = is_split && x[c].split && x[c].split == x[0].split && x[c].lane == c;
+    if (is_split)
+        return x[0].split + b;
+    for (size_t c = 0; c < n; c++)
+        for (size_t k = 0; k < n_blocks; k++) {
+            const size_t i = (b + k) * DEPTH;
+            cut_floats(to[k].high[c], to[k].low[c], x[c].f + i, x[c].n - i);
+        }
+    return to;
+}
+
+static void multiply_panels(float *y, size_t y_stride, const float_rows *w, size_t r,
+                            const cr_act *x, size_t n_x, size_t b, size_t n_blocks, workspace *work)
+{
+    shape configured = { { 0 }, { 0 } };
+    for (size_t c = 0; c < n_x; c += GROUPS * ROWS) {
+        cr_split_block *groups[GROUPS];
+        shape s = { { 0 }, { 0 } };
+        for (size_t g = 0; g < GROUPS && c + g * ROWS < n_x; g++) {
+            s.n_columns[g] = CR_MIN(n_x - c - g * ROWS, (size_t)ROWS);
+            groups[g] = group_of(work->columns[g], x + c + g * ROWS, s.n_columns[g], b, n_blocks);
+        }
+        for (size_t p = 0; p < PANELS && r + p * ROWS < w->n_rows; p += 2) {
+            const size_t at = r + p * ROWS;
+            s.n_rows[0] = CR_MIN(w->n_rows - at, (size_t)ROWS);
+            s.n_rows[1] = CR_MIN(w->n_rows - at - s.n_rows[0], (size_t)ROWS);
+            if (memcmp(&s, &configured, sizeof s) != 0)
+                configure(&work->shapes, &s);
+            configured = s;
+            multiply_kinds[w->halves][s.n_columns[1] > 0][s.n_rows[1] > 0](
+                y + c * y_stride + at, y_stride, &work->panel[p], groups, n_blocks, b == 0);
+        }
+    }
+}
+
+static void matmul(float *y, size_t y_stride, const float_rows *w, const cr_act *x, size_t n_x,
+                   void *scratch)
+{
+    workspace *work = scratch;
+    const size_t n_blocks = (w->n + DEPTH - 1) / DEPTH;
+    for (size_t r = 0; r < w->n_rows; r += PANELS * ROWS)
+        for (size_t b = 0; b < n_blocks; b += SPAN) {
+            const size_t n = CR_MIN(n_blocks - b, (size_t)SPAN);
+            const uint8_t *rows = (const uint8_t *)((uintptr_t)w->p + r * w->row_bytes);
+            const bool is_last = b + SPAN >= n_blocks;
+            const uint8_t *next =
+                is_last ? rows + PANELS * ROWS * w->row_bytes : rows + (b + SPAN) * 2 * DEPTH;
+            fill_panels(work, w, r, b, n, next, CR_MIN(w->row_bytes, (size_t)SPAN * 2 * DEPTH));
+            atomic_signal_fence(memory_order_seq_cst);
+            multiply_panels(y, y_stride, w, r, x, n_x, b, n, work);
+        }
+    _tile_release();
+}
+
+/* ---- one column ---- */
+
+/* Sums are tile 0, rows tiles 1 and 2, the column tiles 3 and 4, high and low. */
+static void configure_column(tile_shapes *shapes, size_t n_rows)
+{
+    *shapes = (tile_shapes){ .palette = 1 };
+    for (int i = 0; i < 5; i++) {
+        shapes->row_bytes[i] = i == 1 || i == 2 ? 2 * DEPTH : 4;
+        shapes->n_rows[i] = i < 3 ? (uint8_t)n_rows : DEPTH / 2;
+    }
+    atomic_signal_fence(memory_order_seq_cst);
+    _tile_loadconfig(shapes);
+}
+
+/* Rows as tiles read them, with whole products. */
+typedef struct row_tiles {
+    const uint16_t *high, *low;
+    size_t bytes, next; /* from a row to the next, from a product to the next */
+} row_tiles;
+
+CR_INLINE void multiply_column(const row_tiles *w, uint16_t (*column)[2][DEPTH], size_t n_blocks,
+                               bool halves)
+{
+    for (size_t b = 0; b < n_blocks; b++) {
+        const size_t at = b * w->next / sizeof(uint16_t);
+        _tile_loadd(1, w->high + at, w->bytes);
+        _tile_loadd(3, column[b][0], 4);
+        _tile_dpbf16ps(0, 1, 3);
+        if (halves) {
+            _tile_loadd(2, w->low + at, w->bytes);
+            _tile_dpbf16ps(0, 2, 3);
+        }
+        _tile_loadd(4, column[b][1], 4);
+        _tile_dpbf16ps(0, 1, 4);
+    }
+}
+
+/* Elements [i, i + n_blocks * DEPTH) of n rows at p. Those that are F16, or end within a product, are
+ * cut first. */
+CR_INLINE void multiply_rows(const uint8_t *p, const float_rows *w, size_t n_rows, size_t i,
+                             size_t n_blocks, uint16_t (*column)[2][DEPTH], const uint8_t *ahead,
+                             bool halves)
+{
+    CR_UNSET tile cut_rows[AT_ONCE][2];
+    for (size_t b = 0; b < n_blocks; b += AT_ONCE) {
+        const size_t n = CR_MIN(n_blocks - b, (size_t)AT_ONCE);
+        const size_t from = i + b * DEPTH;
+        row_tiles tiles = { (const uint16_t *)(const void *)(p + 2 * from), NULL, w->row_bytes,
+                            2 * DEPTH };
+        for (size_t k = 0; k < n; k++)
+            prefetch(ahead + (b + k) * ROWS * 2 * DEPTH, ROWS * 2 * DEPTH);
+        if (halves || from + n * DEPTH > w->n) {
+            for (size_t k = 0; k < n; k++)
+                for (size_t r = 0; r < n_rows; r++) {
+                    __m512i high, low;
+                    cut_row(&high, &low, p + r * w->row_bytes + 2 * (from + k * DEPTH),
+                            w->n - from - k * DEPTH, halves);
+                    _mm512_storeu_si512(cut_rows[k][0].part + DEPTH * r, high);
+                    if (halves)
+                        _mm512_storeu_si512(cut_rows[k][1].part + DEPTH * r, low);
+                }
+            tiles = (row_tiles){ cut_rows[0][0].part, cut_rows[0][1].part, 2 * DEPTH,
+                                 sizeof cut_rows[0] };
+            atomic_signal_fence(memory_order_seq_cst);
+        }
+        multiply_column(&tiles, column + b, n, halves);
+    }
+}
+
+CR_INLINE void matvec(float *y, const float_rows *w, const cr_act *x, bool halves)
+{
+    CR_UNSET uint16_t column[PIECE][2][DEPTH];
+    CR_UNSET tile_shapes shapes;
+    const size_t n_blocks = (w->n + DEPTH - 1) / DEPTH;
+    for (size_t b = 0; b < n_blocks; b += PIECE) {
+        const size_t n = CR_MIN(n_blocks - b, (size_t)PIECE);
+        for (size_t k = 0; k < n; k++)
+            cut_floats(column[k][0], column[k][1], x->f + (b + k) * DEPTH, x->n - (b + k) * DEPTH);
+        size_t configured = 0;
+        for (size_t r = 0; r < w->n_rows; r += ROWS) {
+            const size_t n_rows = CR_MIN(w->n_rows - r, (size_t)ROWS);
+            const uint8_t *p = w->p + r * w->row_bytes;
+            const uint8_t *ahead = (const uint8_t *)((uintptr_t)p + ROWS * w->row_bytes +
+                                                     x->prefetch + b * ROWS * 2 * DEPTH);
+            if (n_rows != configured)
+                configure_column(&shapes, n_rows);
+            configured = n_rows;
+            if (b == 0)
+                _tile_zero(0);
+            else
+                _tile_loadd(0, y + r, 4);
+            multiply_rows(p, w, n_rows, b * DEPTH, n, column, ahead, halves);
+            _tile_stored(0, y + r, 4);
+        }
+    }
+    _tile_release();
+}
+
+/* ---- the kernels ---- */
+
+#define KERNELS(name, halves)                                                                      \
+    void cr_matvec_##name##__amx(float *y, const void *w, size_t row_bytes, size_t n_rows,         \
+                                 const cr_act *x)                                                  \
+    {                                                                                              \
+        matvec(y, &(float_rows){ w, row_bytes, n_rows, x->n, halves }, x, halves);                 \
+    }                                                                                              \
+    void cr_matmul_##name##__amx(float *y, size_t y_stride, const void *w, size_t row_bytes,       \
+                                 size_t n_rows, const cr_act *x, size_t n_x, void *scratch)        \
+    {                                                                                              \
+        matmul(y, y_stride, &(float_rows){ w, row_bytes, n_rows, x->n, halves }, x, n_x, scratch); \
+    }
+KERNELS(f16, true)
+KERNELS(bf16, false)
