@@ -1,4 +1,6 @@
 /* The same bits: any chunk size, number of threads and ISA level, token by token or at once. */
+#include "api/objects.h"
+#include "backend/cpu/plan.h"
 #include "base/cpu.h"
 #include "golden/toy.h"
 
@@ -280,6 +282,46 @@ static void test_same_types(void **state)
     }
 }
 
+static void split_nothing(const cr_act *x)
+{
+    (void)x;
+}
+
+/* What files of state say of the bits: only where a matrix is split they are not those of all levels. */
+static void test_numerics(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t number;
+    } models[] = { { "llama-f32", 2 },
+                   { "llama-f16", 0x20002 },
+                   { "llama-bf16", 0x20002 },
+                   { "llama-q4_0", 2 },
+                   { "llama-mixed", 0x20002 } };
+    for (size_t i = 0; i < CR_COUNT(models); i++) {
+        toy_spec spec = read_spec(find_model(models[i].name));
+        gguf_build file;
+        toy_build(&spec, &file);
+        cera_engine_options options = default_options(CERA_KV_F16);
+        options.cpu_tier = "scalar";
+        cera_engine *engine = open_toy(&file, &options);
+        const cr_graph *graph = &engine->core->model->graph;
+        struct cr_backend *backend = engine->core->backend;
+#ifdef CERA_WITH_BLAS
+        assert_int_equal(cr_backend_cpu.numerics(backend, graph), 0x10002);
+#else
+        assert_int_equal(cr_backend_cpu.numerics(backend, graph), 2);
+        backend->kernels.split = split_nothing;
+        assert_int_equal(cr_backend_cpu.numerics(backend, graph), models[i].number);
+#endif
+        backend->kernels.split = NULL;
+        cera_engine_close(engine);
+        build_done(&file);
+    }
+    (void)split_nothing;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,7 +331,7 @@ int main(void)
         cmocka_unit_test(test_same_lfm2_float),  cmocka_unit_test(test_same_lfm2_taps),
         cmocka_unit_test(test_same_lfm2_mixed),  cmocka_unit_test(test_same_experts),
         cmocka_unit_test(test_same_mamba2),      cmocka_unit_test(test_same_granitehybrid),
-        cmocka_unit_test(test_same_types),
+        cmocka_unit_test(test_same_types),       cmocka_unit_test(test_numerics),
     };
     return cmocka_run_group_tests_name("golden/toy_bits", tests, load, unload);
 }

@@ -7,7 +7,9 @@
  *
  * where even and odd are chains of fma over the block's elements in even and in odd places, from +0.
  * That is what TDPBF16PS does, to which numbers below 2^-126 in size are zeros, too. */
-#include "backend/cpu/scalar/scalar.h"
+#include <math.h>
+
+#include "backend/cpu/kernels.h"
 
 static float flushed(float f)
 {
