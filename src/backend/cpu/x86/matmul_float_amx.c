@@ -21,8 +21,8 @@ enum {
     PANELS = 4,  /* of ROWS rows, that the columns meet together */
     SPAN = 16,   /* products before the next panel is filled */
     GROUPS = 2,  /* of columns, that meet two panels at the same time */
-    AT_ONCE = 8, /* products of rows that are cut for one column */
-    PIECE = 512, /* products of a column that is cut: rows are longer seldom */
+    PIECE = 512, /* blocks of a single column that are kept: rows are longer seldom */
+    FEW = 16,    /* columns, up to which rows are not put into panels */
 };
 
 /* A tile: of rows [ROWS][DEPTH], or of a panel [DEPTH / 2][ROWS][2]. */
@@ -44,6 +44,7 @@ typedef struct workspace {
 } workspace;
 
 _Static_assert(sizeof(workspace) <= CR_SPLIT_BYTES, "cr_panel_bytes");
+_Static_assert(FEW *DEPTH * sizeof(uint32_t) <= CR_PANEL_BLOCK_BYTES, "cr_panel_bytes");
 
 /* ---- cutting ---- */
 
@@ -67,13 +68,21 @@ CR_INLINE void cut(__m512i *high, __m512i *low, __m512 x0, __m512 x1)
                                     _mm512_sub_ps(x0, widened(_mm512_castsi512_si256(*high)))));
 }
 
-CR_INLINE void cut_floats(uint16_t high[DEPTH], uint16_t low[DEPTH], const float *x, size_t n)
+/* Block b of a column. */
+CR_INLINE void cut_block(__m512i *high, __m512i *low, const cr_act *x, size_t b)
 {
-    __m512i h, l;
-    cut(&h, &l, _mm512_maskz_loadu_ps(first_lanes(n), x),
-        _mm512_maskz_loadu_ps(first_lanes(n > 16 ? n - 16 : 0), x + 16));
-    _mm512_storeu_si512(high, h);
-    _mm512_storeu_si512(low, l);
+    const float *f = x->f + b * DEPTH;
+    const size_t n = x->n - b * DEPTH;
+    cut(high, low, _mm512_maskz_loadu_ps(first_lanes(n), f),
+        _mm512_maskz_loadu_ps(first_lanes(n > 16 ? n - 16 : 0), f + 16));
+}
+
+CR_INLINE void store_block(cr_split_block *to, size_t lane, const cr_act *x, size_t b)
+{
+    __m512i high, low;
+    cut_block(&high, &low, x, b);
+    _mm512_storeu_si512(to->high[lane], high);
+    _mm512_storeu_si512(to->low[lane], low);
 }
 
 /* DEPTH elements of a row, or those n that there are and then zeros. */
@@ -89,9 +98,8 @@ CR_INLINE void cut_row(__m512i *high, __m512i *low, const uint8_t *p, size_t n, 
 
 void cr_split__amx(const cr_act *x)
 {
-    cr_split_block *to = x->split;
-    for (size_t i = 0; i < x->n; i += DEPTH, to++)
-        cut_floats(to->high[x->lane], to->low[x->lane], x->f + i, x->n - i);
+    for (size_t b = 0; b * DEPTH < x->n; b++)
+        store_block(&x->split[b], x->lane, x, b);
 }
 
 /* ---- panels ---- */
@@ -287,10 +295,8 @@ static cr_split_block *group_of(cr_split_block *to, const cr_act *x, size_t n, s
     if (is_split)
         return x[0].split + b;
     for (size_t c = 0; c < n; c++)
-        for (size_t k = 0; k < n_blocks; k++) {
-            const size_t i = (b + k) * DEPTH;
-            cut_floats(to[k].high[c], to[k].low[c], x[c].f + i, x[c].n - i);
-        }
+        for (size_t k = 0; k < n_blocks; k++)
+            store_block(&to[k], c, &x[c], b + k);
     return to;
 }
 
@@ -318,11 +324,240 @@ static void multiply_panels(float *y, size_t y_stride, const float_rows *w, size
     }
 }
 
+/* ---- few columns ---- */
+
+/* Rows are read where they are, and columns are what they are multiplied by. */
+typedef struct few {
+    const float_rows *w;
+    const cr_act *x;
+    size_t n_x;
+    uint32_t *columns; /* [room][2][DEPTH / 2][n_x]: pairs of blocks from `first` on; high, low */
+    size_t room, first;
+    tile_shapes *shapes;
+} few;
+
+/* Sums are tiles 0 to 3, one for each ROWS rows, or of F16, where 2 and 3 are what rows lack, 0 and 1.
+ * Rows are tiles 4 and 5, columns 6 and 7. */
+static void configure_few(const few *f, size_t n_rows)
+{
+    tile_shapes *shapes = f->shapes;
+    *shapes = (tile_shapes){ .palette = 1 };
+    for (int i = 0; i < 8; i++) {
+        const bool is_rows = i == 4 || i == 5 || (f->w->halves && (i == 2 || i == 3));
+        shapes->row_bytes[i] = (uint16_t)(is_rows ? 2 * DEPTH : 4 * f->n_x);
+        shapes->n_rows[i] = i < 6 ? (uint8_t)n_rows : DEPTH / 2;
+    }
+    atomic_signal_fence(memory_order_seq_cst);
+    _tile_loadconfig(shapes);
+}
+
+static void fill_columns(few *f, size_t first, size_t n_blocks)
+{
+    const __mmask16 lanes = first_lanes(f->n_x);
+    uint32_t *to = f->columns;
+    f->first = first;
+    for (size_t b = first; b < first + n_blocks; b++) {
+        __m512i part[2][ROWS] = { { _mm512_setzero_si512() } };
+        for (size_t c = 0; c < f->n_x; c++) {
+            const cr_act *x = &f->x[c];
+            if (x->split) {
+                part[0][c] = _mm512_loadu_si512(x->split[b].high[x->lane]);
+                part[1][c] = _mm512_loadu_si512(x->split[b].low[x->lane]);
+            } else {
+                cut_block(&part[0][c], &part[1][c], x, b);
+            }
+        }
+        for (int i = 0; i < 2; i++, to += DEPTH / 2 * f->n_x) {
+            if (f->n_x == 1) {
+                _mm512_storeu_si512(to, part[i][0]);
+                continue;
+            }
+            transpose(part[i]);
+            for (size_t k = 0; k < DEPTH / 2; k++)
+                _mm512_mask_storeu_epi32(to + k * f->n_x, lanes, part[i][k]);
+        }
+    }
+}
+
+/* A block of ROWS rows: where they are, or cut. */
+typedef struct row_block {
+    const void *high, *low;
+    size_t bytes; /* from a row to the next */
+} row_block;
+
+#define FEW_BF16(sum, rows, g)                                                                     \
+    _tile_loadd(rows, at[g].high, at[g].bytes);                                                    \
+    _tile_dpbf16ps(sum, rows, 6);                                                                  \
+    _tile_dpbf16ps(sum, rows, 7)
+#define FEW_F16(sum, rows, rest, g)                                                                \
+    _tile_loadd(rows, at[g].high, at[g].bytes);                                                    \
+    _tile_loadd(rest, at[g].low, at[g].bytes);                                                     \
+    _tile_dpbf16ps(sum, rows, 6);                                                                  \
+    _tile_dpbf16ps(sum, rest, 6);                                                                  \
+    _tile_dpbf16ps(sum, rows, 7)
+
+/* A block of n_tiles times ROWS rows. Products of a sum wait for each other, those of others do not. */
+CR_INLINE void add_block(const row_block *at, const uint32_t *columns, size_t n_x, size_t n_tiles,
+                         bool halves)
+{
+    _tile_loadd(6, columns, 4 * n_x);
+    _tile_loadd(7, columns + DEPTH / 2 * n_x, 4 * n_x);
+    if (halves) {
+        FEW_F16(0, 4, 2, 0);
+        if (n_tiles > 1) {
+            FEW_F16(1, 5, 3, 1);
+        }
+        return;
+    }
+    FEW_BF16(0, 4, 0);
+    if (n_tiles > 1) {
+        FEW_BF16(1, 5, 1);
+        FEW_BF16(2, 4, 2);
+        FEW_BF16(3, 5, 3);
+    }
+}
+
+CR_INLINE void cut_rows(tile to[2], const few *f, size_t r, size_t n_rows, size_t b, bool halves)
+{
+    const float_rows *w = f->w;
+    CR_UNROLL
+    for (size_t k = 0; k < ROWS; k++) {
+        CR_UNSET __m512i high, low;
+        cut_row(&high, &low, w->p + (r + CR_MIN(k, n_rows - 1)) * w->row_bytes + 2 * b * DEPTH,
+                w->n - b * DEPTH, halves);
+        _mm512_storeu_si512(to[0].part + DEPTH * k, high);
+        if (halves)
+            _mm512_storeu_si512(to[1].part + DEPTH * k, low);
+    }
+}
+
+#define FEW_STORE(sum, g)                                                                          \
+    _tile_stored(sum, sums, sizeof sums[0]);                                                       \
+    atomic_signal_fence(memory_order_seq_cst);                                                     \
+    store_sums(y + (g)*ROWS, y_stride, sums, n_rows, f->n_x)
+
+/* [row][column], in a tile's shape. */
+CR_INLINE void store_sums(float *y, size_t y_stride, float sums[ROWS][ROWS], size_t n_rows,
+                          size_t n_x)
+{
+    __m512i v[ROWS];
+    CR_UNROLL
+    for (int k = 0; k < ROWS; k++)
+        v[k] = _mm512_loadu_si512(sums[k]);
+    transpose(v);
+    for (size_t c = 0; c < n_x; c++)
+        _mm512_mask_storeu_ps(y + c * y_stride, first_lanes(n_rows), _mm512_castsi512_ps(v[c]));
+}
+
+/* n_tiles times ROWS rows from row r on, or one of n_rows. While a block is multiplied the next one is
+ * cut. */
+CR_INLINE void multiply_few(float *y, size_t y_stride, few *f, size_t r, size_t n_rows,
+                            size_t n_tiles, bool halves)
+{
+    CR_UNSET tile cut[2][4][2];
+    CR_UNSET float sums[ROWS][ROWS];
+    const float_rows *w = f->w;
+    const size_t n_blocks = (w->n + DEPTH - 1) / DEPTH, step = n_tiles * ROWS * 2 * DEPTH;
+    const uint8_t *rows = w->p + r * w->row_bytes;
+    const uint8_t *ahead =
+        (const uint8_t *)((uintptr_t)rows + n_tiles * ROWS * w->row_bytes + f->x->prefetch);
+    _tile_zero(0);
+    if (n_tiles > 1)
+        _tile_zero(1);
+    if (n_tiles > 2) {
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+    for (size_t b = 0, next = 0; b < n_blocks; b++) {
+        row_block at[4];
+        if (b % f->room == 0 && f->first != b)
+            fill_columns(f, b, CR_MIN(n_blocks - b, f->room));
+        const bool is_cut = halves || (b + 1) * DEPTH > w->n;
+        for (; is_cut && next < n_blocks && next <= b + 1; next++)
+            for (size_t g = 0; g < n_tiles; g++)
+                cut_rows(cut[next % 2][g], f, r + g * ROWS, n_rows, next, halves);
+        atomic_signal_fence(memory_order_seq_cst);
+        CR_UNROLL
+        for (size_t g = 0; g < n_tiles; g++) {
+            if (is_cut)
+                at[g] = (row_block){ cut[b % 2][g][0].part, cut[b % 2][g][1].part, 2 * DEPTH };
+            else
+                at[g] = (row_block){ rows + g * ROWS * w->row_bytes + 2 * b * DEPTH, NULL,
+                                     w->row_bytes };
+        }
+        prefetch_run(ahead + b * step, step);
+        add_block(at, f->columns + b % f->room * DEPTH * f->n_x, f->n_x, n_tiles, halves);
+    }
+    FEW_STORE(0, 0);
+    if (n_tiles > 1) {
+        FEW_STORE(1, 1);
+    }
+    if (n_tiles > 2) {
+        FEW_STORE(2, 2);
+        FEW_STORE(3, 3);
+    }
+}
+
+static void multiply_few_bf16_1(float *y, size_t y_stride, few *f, size_t r, size_t n_rows)
+{
+    multiply_few(y, y_stride, f, r, n_rows, 1, false);
+}
+
+static void multiply_few_bf16_4(float *y, size_t y_stride, few *f, size_t r, size_t n_rows)
+{
+    multiply_few(y, y_stride, f, r, n_rows, 4, false);
+}
+
+static void multiply_few_f16_1(float *y, size_t y_stride, few *f, size_t r, size_t n_rows)
+{
+    multiply_few(y, y_stride, f, r, n_rows, 1, true);
+}
+
+static void multiply_few_f16_2(float *y, size_t y_stride, few *f, size_t r, size_t n_rows)
+{
+    multiply_few(y, y_stride, f, r, n_rows, 2, true);
+}
+
+/* columns: room for so many blocks. */
+static void matmul_few(float *y, size_t y_stride, const float_rows *w, const cr_act *x, size_t n_x,
+                       uint32_t *columns, size_t room)
+{
+    CR_UNSET tile_shapes shapes;
+    few f = { w, x, n_x, columns, room, SIZE_MAX, &shapes };
+    const size_t most = (w->halves ? 2 : 4) * ROWS;
+    size_t r = 0, configured = 0;
+    while (r < w->n_rows) {
+        const size_t n = w->n_rows - r >= most ? most : CR_MIN(w->n_rows - r, (size_t)ROWS);
+        const size_t n_rows = CR_MIN(n, (size_t)ROWS);
+        if (configured != n_rows)
+            configure_few(&f, n_rows);
+        configured = n_rows;
+        if (w->halves)
+            (n > ROWS ? multiply_few_f16_2 : multiply_few_f16_1)(y + r, y_stride, &f, r, n_rows);
+        else
+            (n > ROWS ? multiply_few_bf16_4 : multiply_few_bf16_1)(y + r, y_stride, &f, r, n_rows);
+        r += n;
+    }
+    _tile_release();
+}
+
+CR_INLINE void matvec(float *y, const float_rows *w, const cr_act *x)
+{
+    CR_UNSET uint32_t columns[PIECE * DEPTH];
+    matmul_few(y, 0, w, x, 1, columns, PIECE);
+}
+
+/* ---- the kernels ---- */
+
 static void matmul(float *y, size_t y_stride, const float_rows *w, const cr_act *x, size_t n_x,
                    void *scratch)
 {
     workspace *work = scratch;
     const size_t n_blocks = (w->n + DEPTH - 1) / DEPTH;
+    if (n_x <= FEW) {
+        matmul_few(y, y_stride, w, x, n_x, scratch, n_blocks);
+        return;
+    }
     for (size_t r = 0; r < w->n_rows; r += PANELS * ROWS)
         for (size_t b = 0; b < n_blocks; b += SPAN) {
             const size_t n = CR_MIN(n_blocks - b, (size_t)SPAN);
@@ -337,111 +572,11 @@ static void matmul(float *y, size_t y_stride, const float_rows *w, const cr_act 
     _tile_release();
 }
 
-/* ---- one column ---- */
-
-/* Sums are tile 0, rows tiles 1 and 2, the column tiles 3 and 4, high and low. */
-static void configure_column(tile_shapes *shapes, size_t n_rows)
-{
-    *shapes = (tile_shapes){ .palette = 1 };
-    for (int i = 0; i < 5; i++) {
-        shapes->row_bytes[i] = i == 1 || i == 2 ? 2 * DEPTH : 4;
-        shapes->n_rows[i] = i < 3 ? (uint8_t)n_rows : DEPTH / 2;
-    }
-    atomic_signal_fence(memory_order_seq_cst);
-    _tile_loadconfig(shapes);
-}
-
-/* Rows as tiles read them, with whole products. */
-typedef struct row_tiles {
-    const uint16_t *high, *low;
-    size_t bytes, next; /* from a row to the next, from a product to the next */
-} row_tiles;
-
-CR_INLINE void multiply_column(const row_tiles *w, uint16_t (*column)[2][DEPTH], size_t n_blocks,
-                               bool halves)
-{
-    for (size_t b = 0; b < n_blocks; b++) {
-        const size_t at = b * w->next / sizeof(uint16_t);
-        _tile_loadd(1, w->high + at, w->bytes);
-        _tile_loadd(3, column[b][0], 4);
-        _tile_dpbf16ps(0, 1, 3);
-        if (halves) {
-            _tile_loadd(2, w->low + at, w->bytes);
-            _tile_dpbf16ps(0, 2, 3);
-        }
-        _tile_loadd(4, column[b][1], 4);
-        _tile_dpbf16ps(0, 1, 4);
-    }
-}
-
-/* Elements [i, i + n_blocks * DEPTH) of n rows at p. Those that are F16, or end within a product, are
- * cut first. */
-CR_INLINE void multiply_rows(const uint8_t *p, const float_rows *w, size_t n_rows, size_t i,
-                             size_t n_blocks, uint16_t (*column)[2][DEPTH], const uint8_t *ahead,
-                             bool halves)
-{
-    CR_UNSET tile cut_rows[AT_ONCE][2];
-    for (size_t b = 0; b < n_blocks; b += AT_ONCE) {
-        const size_t n = CR_MIN(n_blocks - b, (size_t)AT_ONCE);
-        const size_t from = i + b * DEPTH;
-        row_tiles tiles = { (const uint16_t *)(const void *)(p + 2 * from), NULL, w->row_bytes,
-                            2 * DEPTH };
-        for (size_t k = 0; k < n; k++)
-            prefetch(ahead + (b + k) * ROWS * 2 * DEPTH, ROWS * 2 * DEPTH);
-        if (halves || from + n * DEPTH > w->n) {
-            for (size_t k = 0; k < n; k++)
-                for (size_t r = 0; r < n_rows; r++) {
-                    __m512i high, low;
-                    cut_row(&high, &low, p + r * w->row_bytes + 2 * (from + k * DEPTH),
-                            w->n - from - k * DEPTH, halves);
-                    _mm512_storeu_si512(cut_rows[k][0].part + DEPTH * r, high);
-                    if (halves)
-                        _mm512_storeu_si512(cut_rows[k][1].part + DEPTH * r, low);
-                }
-            tiles = (row_tiles){ cut_rows[0][0].part, cut_rows[0][1].part, 2 * DEPTH,
-                                 sizeof cut_rows[0] };
-            atomic_signal_fence(memory_order_seq_cst);
-        }
-        multiply_column(&tiles, column + b, n, halves);
-    }
-}
-
-CR_INLINE void matvec(float *y, const float_rows *w, const cr_act *x, bool halves)
-{
-    CR_UNSET uint16_t column[PIECE][2][DEPTH];
-    CR_UNSET tile_shapes shapes;
-    const size_t n_blocks = (w->n + DEPTH - 1) / DEPTH;
-    for (size_t b = 0; b < n_blocks; b += PIECE) {
-        const size_t n = CR_MIN(n_blocks - b, (size_t)PIECE);
-        for (size_t k = 0; k < n; k++)
-            cut_floats(column[k][0], column[k][1], x->f + (b + k) * DEPTH, x->n - (b + k) * DEPTH);
-        size_t configured = 0;
-        for (size_t r = 0; r < w->n_rows; r += ROWS) {
-            const size_t n_rows = CR_MIN(w->n_rows - r, (size_t)ROWS);
-            const uint8_t *p = w->p + r * w->row_bytes;
-            const uint8_t *ahead = (const uint8_t *)((uintptr_t)p + ROWS * w->row_bytes +
-                                                     x->prefetch + b * ROWS * 2 * DEPTH);
-            if (n_rows != configured)
-                configure_column(&shapes, n_rows);
-            configured = n_rows;
-            if (b == 0)
-                _tile_zero(0);
-            else
-                _tile_loadd(0, y + r, 4);
-            multiply_rows(p, w, n_rows, b * DEPTH, n, column, ahead, halves);
-            _tile_stored(0, y + r, 4);
-        }
-    }
-    _tile_release();
-}
-
-/* ---- the kernels ---- */
-
 #define KERNELS(name, halves)                                                                      \
     void cr_matvec_##name##__amx(float *y, const void *w, size_t row_bytes, size_t n_rows,         \
                                  const cr_act *x)                                                  \
     {                                                                                              \
-        matvec(y, &(float_rows){ w, row_bytes, n_rows, x->n, halves }, x, halves);                 \
+        matvec(y, &(float_rows){ w, row_bytes, n_rows, x->n, halves }, x);                         \
     }                                                                                              \
     void cr_matmul_##name##__amx(float *y, size_t y_stride, const void *w, size_t row_bytes,       \
                                  size_t n_rows, const cr_act *x, size_t n_x, void *scratch)        \
