@@ -3,7 +3,7 @@
 
 /* Columns from which on matmul pays: of floats, which are read as they lie in memory, and of the
  * kernels with tiles. COLUMNS of kernels.def has those of other kernels. */
-enum { LEAST_COLUMNS_FLOAT = 2, LEAST_COLUMNS_WIDE = 12 };
+enum { LEAST_COLUMNS_FLOAT = 2, LEAST_COLUMNS_WIDE = 32 };
 
 void cr_kernels_get(cr_tier tier, cr_kernels *out)
 {

@@ -16,13 +16,14 @@
 #include <string.h>
 
 enum {
-    ROWS = 16,   /* of a tile */
-    DEPTH = 32,  /* elements of a product */
-    PANELS = 4,  /* of ROWS rows, that the columns meet together */
-    SPAN = 16,   /* products before the next panel is filled */
-    GROUPS = 2,  /* of columns, that meet two panels at the same time */
-    PIECE = 512, /* blocks of a single column that are kept: rows are longer seldom */
-    FEW = 16,    /* columns, up to which rows are not put into panels */
+    ROWS = 16,         /* of a tile */
+    DEPTH = 32,        /* elements of a product */
+    PANELS = 4,        /* of ROWS rows, that the columns meet together */
+    SPAN = 16,         /* products before the next panel is filled */
+    GROUPS = 2,        /* of columns, that meet two panels at the same time */
+    PIECE = 512,       /* blocks of a single column that are kept: rows are longer seldom */
+    FEW = 16,          /* columns, up to which rows are not put into panels */
+    AHEAD = 512 << 10, /* bytes of rows that L2 has room for twice */
 };
 
 /* A tile: of rows [ROWS][DEPTH], or of a panel [DEPTH / 2][ROWS][2]. */
@@ -85,13 +86,31 @@ CR_INLINE void store_block(cr_split_block *to, size_t lane, const cr_act *x, siz
     _mm512_storeu_si512(to->low[lane], low);
 }
 
+/* 32 halves: the upper half of each as a float, which is a bfloat16, and the three bits that are left. */
+CR_INLINE void cut_halves(__m512i *high, __m512i *low, __m512i v)
+{
+    const __m512i upper = _mm512_set1_epi32((int32_t)0xffff0000);
+    const __m512i order =
+        _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26, 24,
+                         22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512 w0 = _mm512_cvtph_ps(_mm512_castsi512_si256(v));
+    const __m512 w1 = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(v, 1));
+    const __m512i high0 = _mm512_and_si512(_mm512_castps_si512(w0), upper);
+    const __m512i high1 = _mm512_and_si512(_mm512_castps_si512(w1), upper);
+    const __m512 low0 = _mm512_sub_ps(w0, _mm512_castsi512_ps(high0));
+    const __m512 low1 = _mm512_sub_ps(w1, _mm512_castsi512_ps(high1));
+    *high = _mm512_permutexvar_epi16(order, and_or(upper, high1, _mm512_srli_epi32(high0, 16)));
+    *low =
+        _mm512_permutexvar_epi16(order, and_or(upper, _mm512_castps_si512(low1),
+                                               _mm512_srli_epi32(_mm512_castps_si512(low0), 16)));
+}
+
 /* DEPTH elements of a row, or those n that there are and then zeros. */
 CR_INLINE void cut_row(__m512i *high, __m512i *low, const uint8_t *p, size_t n, bool halves)
 {
-    const __m512i v = load_bytes(p, 2 * (int)CR_MIN(n, (size_t)DEPTH));
+    const __m512i v = n >= DEPTH ? _mm512_loadu_si512(p) : load_bytes(p, 2 * (int)n);
     if (halves)
-        cut(high, low, _mm512_cvtph_ps(_mm512_castsi512_si256(v)),
-            _mm512_cvtph_ps(_mm512_extracti64x4_epi64(v, 1)));
+        cut_halves(high, low, v);
     else
         *high = v;
 }
@@ -253,9 +272,12 @@ CR_INLINE void multiply(float *y, size_t y_stride, tile (*panel)[SPAN][2], cr_sp
         if (halves) {
             LOAD_PANELS(1);
             MULTIPLY();
-            LOAD_PANELS(0);
         }
         LOAD_COLUMNS(low);
+        if (halves) {
+            MULTIPLY();
+            LOAD_PANELS(0);
+        }
         MULTIPLY();
     }
     EACH_SUM(SUM_STORE);
@@ -394,6 +416,7 @@ typedef struct row_block {
     _tile_loadd(rest, at[g].low, at[g].bytes);                                                     \
     _tile_dpbf16ps(sum, rows, 6);                                                                  \
     _tile_dpbf16ps(sum, rest, 6);                                                                  \
+    _tile_dpbf16ps(sum, rest, 7);                                                                  \
     _tile_dpbf16ps(sum, rows, 7)
 
 /* A block of n_tiles times ROWS rows. Products of a sum wait for each other, those of others do not. */
@@ -412,6 +435,8 @@ CR_INLINE void add_block(const row_block *at, const uint32_t *columns, size_t n_
     FEW_BF16(0, 4, 0);
     if (n_tiles > 1) {
         FEW_BF16(1, 5, 1);
+    }
+    if (n_tiles > 2) {
         FEW_BF16(2, 4, 2);
         FEW_BF16(3, 5, 3);
     }
@@ -498,25 +523,22 @@ CR_INLINE void multiply_few(float *y, size_t y_stride, few *f, size_t r, size_t 
     }
 }
 
-static void multiply_few_bf16_1(float *y, size_t y_stride, few *f, size_t r, size_t n_rows)
-{
-    multiply_few(y, y_stride, f, r, n_rows, 1, false);
-}
+#define MULTIPLY_FEW(name, n_tiles, halves)                                                        \
+    static void multiply_few_##name(float *y, size_t y_stride, few *f, size_t r, size_t n_rows)    \
+    {                                                                                              \
+        multiply_few(y, y_stride, f, r, n_rows, n_tiles, halves);                                  \
+    }
+MULTIPLY_FEW(bf16_1, 1, false)
+MULTIPLY_FEW(bf16_2, 2, false)
+MULTIPLY_FEW(bf16_4, 4, false)
+MULTIPLY_FEW(f16_1, 1, true)
+MULTIPLY_FEW(f16_2, 2, true)
 
-static void multiply_few_bf16_4(float *y, size_t y_stride, few *f, size_t r, size_t n_rows)
-{
-    multiply_few(y, y_stride, f, r, n_rows, 4, false);
-}
-
-static void multiply_few_f16_1(float *y, size_t y_stride, few *f, size_t r, size_t n_rows)
-{
-    multiply_few(y, y_stride, f, r, n_rows, 1, true);
-}
-
-static void multiply_few_f16_2(float *y, size_t y_stride, few *f, size_t r, size_t n_rows)
-{
-    multiply_few(y, y_stride, f, r, n_rows, 2, true);
-}
+/* By F16 and tiles of rows. */
+static void (*const few_kinds[2][5])(float *y, size_t y_stride, few *f, size_t r, size_t n_rows) = {
+    { [1] = multiply_few_bf16_1, [2] = multiply_few_bf16_2, [4] = multiply_few_bf16_4 },
+    { [1] = multiply_few_f16_1, [2] = multiply_few_f16_2 },
+};
 
 /* columns: room for so many blocks. */
 static void matmul_few(float *y, size_t y_stride, const float_rows *w, const cr_act *x, size_t n_x,
@@ -524,19 +546,17 @@ static void matmul_few(float *y, size_t y_stride, const float_rows *w, const cr_
 {
     CR_UNSET tile_shapes shapes;
     few f = { w, x, n_x, columns, room, SIZE_MAX, &shapes };
-    const size_t most = (w->halves ? 2 : 4) * ROWS;
-    size_t r = 0, configured = 0;
+    size_t most = w->halves ? 2 : 4, r = 0, configured = 0;
+    while (most > 1 && most * ROWS * w->row_bytes > AHEAD) /* of what is asked for meanwhile, too */
+        most /= 2;
     while (r < w->n_rows) {
-        const size_t n = w->n_rows - r >= most ? most : CR_MIN(w->n_rows - r, (size_t)ROWS);
-        const size_t n_rows = CR_MIN(n, (size_t)ROWS);
+        const size_t n_tiles = w->n_rows - r >= most * ROWS ? most : 1;
+        const size_t n_rows = CR_MIN(w->n_rows - r, (size_t)ROWS);
         if (configured != n_rows)
             configure_few(&f, n_rows);
         configured = n_rows;
-        if (w->halves)
-            (n > ROWS ? multiply_few_f16_2 : multiply_few_f16_1)(y + r, y_stride, &f, r, n_rows);
-        else
-            (n > ROWS ? multiply_few_bf16_4 : multiply_few_bf16_1)(y + r, y_stride, &f, r, n_rows);
-        r += n;
+        few_kinds[w->halves][n_tiles](y + r, y_stride, &f, r, n_rows);
+        r += CR_MIN(w->n_rows - r, n_tiles * ROWS);
     }
     _tile_release();
 }
