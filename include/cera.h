@@ -631,7 +631,7 @@ typedef struct cera_engine_options {
     int max_batch;         /* sessions computed together, 1 to 256; 0: 16 */
     cera_kv_type kv_type;  /* of keys and values; default F16 */
     const char *cpu_tier;  /* highest ISA level to use, as cera_cpu_info names it; NULL: the best.
-                            * All give the same bits, but matrices of F16 and BF16 others at amx. */
+                            * All give the same bits, but matrices of BF16 others at amx. */
     const char *pre;       /* as in cera_vocab_options */
     /* For keys, values and recurrent states: those of sessions, and those that are kept for prompts
      * to come, which go, least recently used first, before the sum passes this. What sessions hold

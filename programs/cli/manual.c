@@ -142,7 +142,7 @@ static const char environment_section[] =
     "variable counts as unset.\n"
     ".TP\n.B CERA_CPU_TIER\n"
     "The highest instruction set level to use: scalar, and avx2, avx_vnni, avx512 or amx on x86, "
-    "neon, dotprod or i8mm on ARM. All give the same results to the bit, but for matrices of F16 and "
+    "neon, dotprod or i8mm on ARM. All give the same results to the bit, but for matrices of "
     "BF16 at amx. There is no option for it; cera cpu shows the level that will be used.\n"
     ".TP\n.B NO_COLOR, CLICOLOR_FORCE, TERM\n"
     "Colour on standard error is used on a terminal whose TERM is not dumb; NO_COLOR "

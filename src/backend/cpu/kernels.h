@@ -32,7 +32,7 @@ enum {
     CR_BLAS_ROWS = 64,  /* rows that become floats for OpenBLAS at a time */
     CR_PANEL_CHAIN_BYTES = CR_CHAINS * CR_PANEL_ROWS * 16 * sizeof(float), /* of 16 columns */
     CR_PANEL_BLOCK_BYTES = 48 * CR_ACT_BLOCK * sizeof(float), /* 32 of each, and some columns */
-    CR_SPLIT_BYTES = 200 << 10, /* of a panel of floats that are split */
+    CR_SPLIT_BYTES = 260 << 10, /* of a panel of floats, and of columns that are split */
 };
 
 /* A block of up to sixteen rows of activations, as kernels of tiles read it. */

@@ -1,15 +1,15 @@
-/* Matrices of F16 and BF16 with AMX: tiles of bfloat16, by one column or many. The bits are those of
+/* Matrices of BF16 with AMX: tiles of bfloat16, by one column or many. The bits are those of
  * matvec_split_scalar.c, not those of the levels below.
  *
- * Floats are cut in two, x = high + low, which together have 16 bits of x. One instruction multiplies
- * a tile of sixteen rows and a tile of sixteen columns, 32 elements of each, and its sums stay in a
- * tile until the row ends:
+ * Activations are split in two, x = high + low, which together have 17 bits of x. One instruction
+ * multiplies a tile of sixteen rows and a tile of sixteen columns, 32 elements of each, and its sums
+ * stay in a tile until the rows end:
  *
  *     product [column][row] += columns [column][32] * panel [32][row]
  *
  * so, unlike with integers, nothing happens between two products. For many columns rows are put into a
  * panel, where two neighbours of each row stand together, as tiles want what they multiply by. For a
- * single column the two change places: rows come from where they are, and the column is the panel. */
+ * few columns the two change places: rows are read where they are, and columns are the panel. */
 #include "backend/cpu/x86/amx.h"
 #include "backend/cpu/x86/avx512.h"
 
@@ -17,12 +17,12 @@
 
 enum {
     ROWS = 16,         /* of a tile */
-    DEPTH = 32,        /* elements of a product */
+    DEPTH = 32,        /* elements of a product: a block */
     PANELS = 4,        /* of ROWS rows, that the columns meet together */
-    SPAN = 16,         /* products before the next panel is filled */
+    SPAN = 32,         /* blocks before panels are filled again */
     GROUPS = 2,        /* of columns, that meet two panels at the same time */
-    PIECE = 512,       /* blocks of a single column that are kept: rows are longer seldom */
     FEW = 16,          /* columns, up to which rows are not put into panels */
+    PIECE = 512,       /* blocks of a single column that are kept: rows are longer seldom */
     AHEAD = 512 << 10, /* bytes of rows that L2 has room for twice */
 };
 
@@ -35,11 +35,10 @@ typedef struct tile {
 typedef struct float_rows {
     const uint8_t *p;
     size_t row_bytes, n_rows, n;
-    bool halves; /* F16, which is cut in two, or BF16 */
 } float_rows;
 
 typedef struct workspace {
-    tile panel[PANELS][SPAN][2]; /* high, low */
+    tile panel[PANELS][SPAN];
     cr_split_block columns[GROUPS][SPAN];
     tile_shapes shapes;
 } workspace;
@@ -47,12 +46,7 @@ typedef struct workspace {
 _Static_assert(sizeof(workspace) <= CR_SPLIT_BYTES, "cr_panel_bytes");
 _Static_assert(FEW *DEPTH * sizeof(uint32_t) <= CR_PANEL_BLOCK_BYTES, "cr_panel_bytes");
 
-/* ---- cutting ---- */
-
-CR_INLINE __m512i as_ints(__m512bh v)
-{
-    return (__m512i)v;
-}
+/* ---- splitting ---- */
 
 /* 32 bfloat16 become floats. */
 CR_INLINE __m512 widened(__m256i v)
@@ -60,59 +54,25 @@ CR_INLINE __m512 widened(__m256i v)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
 }
 
-/* 32 floats: what bfloat16 has of them, and of the rest. */
-CR_INLINE void cut(__m512i *high, __m512i *low, __m512 x0, __m512 x1)
-{
-    *high = as_ints(_mm512_cvtne2ps_pbh(x1, x0));
-    *low =
-        as_ints(_mm512_cvtne2ps_pbh(_mm512_sub_ps(x1, widened(_mm512_extracti64x4_epi64(*high, 1))),
-                                    _mm512_sub_ps(x0, widened(_mm512_castsi512_si256(*high)))));
-}
-
 /* Block b of a column. */
-CR_INLINE void cut_block(__m512i *high, __m512i *low, const cr_act *x, size_t b)
+CR_INLINE void split_block(__m512i *high, __m512i *low, const cr_act *x, size_t b)
 {
     const float *f = x->f + b * DEPTH;
     const size_t n = x->n - b * DEPTH;
-    cut(high, low, _mm512_maskz_loadu_ps(first_lanes(n), f),
-        _mm512_maskz_loadu_ps(first_lanes(n > 16 ? n - 16 : 0), f + 16));
+    const __m512 x0 = _mm512_maskz_loadu_ps(first_lanes(n), f);
+    const __m512 x1 = _mm512_maskz_loadu_ps(first_lanes(n > 16 ? n - 16 : 0), f + 16);
+    *high = (__m512i)_mm512_cvtne2ps_pbh(x1, x0);
+    const __m512 rest0 = _mm512_sub_ps(x0, widened(_mm512_castsi512_si256(*high)));
+    const __m512 rest1 = _mm512_sub_ps(x1, widened(_mm512_extracti64x4_epi64(*high, 1)));
+    *low = (__m512i)_mm512_cvtne2ps_pbh(rest1, rest0);
 }
 
 CR_INLINE void store_block(cr_split_block *to, size_t lane, const cr_act *x, size_t b)
 {
     __m512i high, low;
-    cut_block(&high, &low, x, b);
+    split_block(&high, &low, x, b);
     _mm512_storeu_si512(to->high[lane], high);
     _mm512_storeu_si512(to->low[lane], low);
-}
-
-/* 32 halves: the upper half of each as a float, which is a bfloat16, and the three bits that are left. */
-CR_INLINE void cut_halves(__m512i *high, __m512i *low, __m512i v)
-{
-    const __m512i upper = _mm512_set1_epi32((int32_t)0xffff0000);
-    const __m512i order =
-        _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26, 24,
-                         22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-    const __m512 w0 = _mm512_cvtph_ps(_mm512_castsi512_si256(v));
-    const __m512 w1 = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(v, 1));
-    const __m512i high0 = _mm512_and_si512(_mm512_castps_si512(w0), upper);
-    const __m512i high1 = _mm512_and_si512(_mm512_castps_si512(w1), upper);
-    const __m512 low0 = _mm512_sub_ps(w0, _mm512_castsi512_ps(high0));
-    const __m512 low1 = _mm512_sub_ps(w1, _mm512_castsi512_ps(high1));
-    *high = _mm512_permutexvar_epi16(order, and_or(upper, high1, _mm512_srli_epi32(high0, 16)));
-    *low =
-        _mm512_permutexvar_epi16(order, and_or(upper, _mm512_castps_si512(low1),
-                                               _mm512_srli_epi32(_mm512_castps_si512(low0), 16)));
-}
-
-/* DEPTH elements of a row, or those n that there are and then zeros. */
-CR_INLINE void cut_row(__m512i *high, __m512i *low, const uint8_t *p, size_t n, bool halves)
-{
-    const __m512i v = n >= DEPTH ? _mm512_loadu_si512(p) : load_bytes(p, 2 * (int)n);
-    if (halves)
-        cut_halves(high, low, v);
-    else
-        *high = v;
 }
 
 void cr_split__amx(const cr_act *x)
@@ -156,6 +116,18 @@ CR_INLINE void transpose(__m512i v[16])
         v[i] = t[i];
 }
 
+/* Block b of ROWS rows from row r on, the last one again in place of those that do not exist; zeros
+ * behind their end. */
+CR_INLINE void load_rows(__m512i v[ROWS], const float_rows *w, size_t r, size_t b)
+{
+    const size_t n = CR_MIN(w->n - b * DEPTH, (size_t)DEPTH);
+    CR_UNROLL
+    for (size_t k = 0; k < ROWS; k++) {
+        const uint8_t *p = w->p + CR_MIN(r + k, w->n_rows - 1) * w->row_bytes + 2 * b * DEPTH;
+        v[k] = load_bytes(p, 2 * (int)n);
+    }
+}
+
 CR_INLINE void store_tile(tile *to, const __m512i v[ROWS])
 {
     CR_UNROLL
@@ -163,37 +135,24 @@ CR_INLINE void store_tile(tile *to, const __m512i v[ROWS])
         _mm512_storeu_si512(to->part + DEPTH * k, v[k]);
 }
 
-/* Elements [i, i + DEPTH) of ROWS rows from row r on, the last one again in place of those that do not
- * exist. */
-CR_INLINE void fill_tiles(tile to[2], const float_rows *w, size_t r, size_t i, bool halves)
-{
-    CR_UNSET __m512i high[ROWS], low[ROWS];
-    CR_UNROLL
-    for (size_t k = 0; k < ROWS; k++) {
-        const uint8_t *row = w->p + CR_MIN(r + k, w->n_rows - 1) * w->row_bytes;
-        cut_row(&high[k], &low[k], row + 2 * i, w->n - i, halves);
-    }
-    transpose(high);
-    store_tile(&to[0], high);
-    if (halves) {
-        transpose(low);
-        store_tile(&to[1], low);
-    }
-}
-
 /* Blocks [b, b + n_blocks) of the rows from row r on. Meanwhile those that are next are asked for,
  * which are multiplied when these are done. */
-static void fill_panels(workspace *work, const float_rows *w, size_t r, size_t b, size_t n_blocks,
-                        const uint8_t *next, size_t next_bytes)
+static void fill_panels(workspace *work, const float_rows *w, size_t r, size_t b, size_t n_blocks)
 {
+    const uint8_t *rows = (const uint8_t *)((uintptr_t)w->p + r * w->row_bytes);
+    const bool is_last = (b + n_blocks) * DEPTH >= w->n;
+    const uint8_t *next =
+        rows + (is_last ? PANELS * ROWS * w->row_bytes : (b + n_blocks) * 2 * DEPTH);
     for (size_t p = 0; p < PANELS && r + p * ROWS < w->n_rows; p++) {
         for (size_t k = 0; k < ROWS; k++)
-            prefetch_run(next + (p * ROWS + k) * w->row_bytes, next_bytes);
-        for (size_t k = 0; k < n_blocks; k++)
-            if (w->halves)
-                fill_tiles(work->panel[p][k], w, r + p * ROWS, (b + k) * DEPTH, true);
-            else
-                fill_tiles(work->panel[p][k], w, r + p * ROWS, (b + k) * DEPTH, false);
+            prefetch_run(next + (p * ROWS + k) * w->row_bytes,
+                         CR_MIN(w->row_bytes, (size_t)SPAN * 2 * DEPTH));
+        for (size_t k = 0; k < n_blocks; k++) {
+            CR_UNSET __m512i v[ROWS];
+            load_rows(v, w, r + p * ROWS, b + k);
+            transpose(v);
+            store_tile(&work->panel[p][k], v);
+        }
     }
 }
 
@@ -225,25 +184,19 @@ static void configure(tile_shapes *shapes, const shape *s)
     _tile_loadconfig(shapes);
 }
 
-#define LOAD_COLUMNS(field)                                                                        \
-    _tile_loadd(4, x[0][b].field, 2 * DEPTH);                                                      \
+#define LOAD_COLUMNS(part)                                                                         \
+    _tile_loadd(4, x[0][b].part, 2 * DEPTH);                                                       \
     if (two_groups)                                                                                \
-    _tile_loadd(5, x[1][b].field, 2 * DEPTH)
-#define LOAD_PANELS(low)                                                                           \
-    _tile_loadd(6, panel[0][b][low].part, 4 * ROWS);                                               \
-    if (two_panels)                                                                                \
-    _tile_loadd(7, panel[1][b][low].part, 4 * ROWS)
+    _tile_loadd(5, x[1][b].part, 2 * DEPTH)
 #define MULTIPLY()                                                                                 \
-    do {                                                                                           \
-        _tile_dpbf16ps(0, 4, 6);                                                                   \
-        if (two_panels)                                                                            \
-            _tile_dpbf16ps(1, 4, 7);                                                               \
-        if (two_groups)                                                                            \
-            _tile_dpbf16ps(2, 5, 6);                                                               \
-        if (two_groups && two_panels)                                                              \
-            _tile_dpbf16ps(3, 5, 7);                                                               \
-    } while (0)
-/* A sum of each: load or store of tile t, panel p, group g. */
+    _tile_dpbf16ps(0, 4, 6);                                                                       \
+    if (two_panels)                                                                                \
+        _tile_dpbf16ps(1, 4, 7);                                                                   \
+    if (two_groups)                                                                                \
+        _tile_dpbf16ps(2, 5, 6);                                                                   \
+    if (two_groups && two_panels)                                                                  \
+    _tile_dpbf16ps(3, 5, 7)
+/* A sum of each: zero, load or store of tile t, panel p, group g. */
 #define EACH_SUM(of)                                                                               \
     of(0, 0, 0);                                                                                   \
     if (two_panels)                                                                                \
@@ -256,9 +209,8 @@ static void configure(tile_shapes *shapes, const shape *s)
 #define SUM_LOAD(t, p, g) _tile_loadd(t, y + (g)*ROWS * y_stride + (p)*ROWS, 4 * y_stride)
 #define SUM_STORE(t, p, g) _tile_stored(t, y + (g)*ROWS * y_stride + (p)*ROWS, 4 * y_stride)
 
-CR_INLINE void multiply(float *y, size_t y_stride, tile (*panel)[SPAN][2], cr_split_block *const *x,
-                        size_t n_blocks, bool is_first, bool halves, bool two_groups,
-                        bool two_panels)
+CR_INLINE void multiply(float *y, size_t y_stride, tile (*panel)[SPAN], cr_split_block *const *x,
+                        size_t n_blocks, bool is_first, bool two_groups, bool two_panels)
 {
     if (is_first) {
         EACH_SUM(SUM_ZERO);
@@ -267,47 +219,37 @@ CR_INLINE void multiply(float *y, size_t y_stride, tile (*panel)[SPAN][2], cr_sp
     }
     for (size_t b = 0; b < n_blocks; b++) {
         LOAD_COLUMNS(high);
-        LOAD_PANELS(0);
+        _tile_loadd(6, panel[0][b].part, 4 * ROWS);
+        if (two_panels)
+            _tile_loadd(7, panel[1][b].part, 4 * ROWS);
         MULTIPLY();
-        if (halves) {
-            LOAD_PANELS(1);
-            MULTIPLY();
-        }
         LOAD_COLUMNS(low);
-        if (halves) {
-            MULTIPLY();
-            LOAD_PANELS(0);
-        }
         MULTIPLY();
     }
     EACH_SUM(SUM_STORE);
 }
 
 /* Functions, so that tiles of each kind are written out once. */
-#define MULTIPLY_KIND(name, halves, two_groups, two_panels)                                        \
-    static void multiply_##name(float *y, size_t y_stride, tile(*panel)[SPAN][2],                  \
+#define MULTIPLY_KIND(name, two_groups, two_panels)                                                \
+    static void multiply_##name(float *y, size_t y_stride, tile(*panel)[SPAN],                     \
                                 cr_split_block *const *x, size_t n_blocks, bool is_first)          \
     {                                                                                              \
-        multiply(y, y_stride, panel, x, n_blocks, is_first, halves, two_groups, two_panels);       \
+        multiply(y, y_stride, panel, x, n_blocks, is_first, two_groups, two_panels);               \
     }
-MULTIPLY_KIND(bf16_11, false, false, false)
-MULTIPLY_KIND(bf16_12, false, false, true)
-MULTIPLY_KIND(bf16_21, false, true, false)
-MULTIPLY_KIND(bf16_22, false, true, true)
-MULTIPLY_KIND(f16_11, true, false, false)
-MULTIPLY_KIND(f16_12, true, false, true)
-MULTIPLY_KIND(f16_21, true, true, false)
-MULTIPLY_KIND(f16_22, true, true, true)
+MULTIPLY_KIND(11, false, false)
+MULTIPLY_KIND(12, false, true)
+MULTIPLY_KIND(21, true, false)
+MULTIPLY_KIND(22, true, true)
 
-/* By F16, groups and panels. */
-static void (*const multiply_kinds[2][GROUPS][2])(float *y, size_t y_stride, tile (*panel)[SPAN][2],
-                                                  cr_split_block *const *x, size_t n_blocks,
-                                                  bool is_first) = {
-    { { multiply_bf16_11, multiply_bf16_12 }, { multiply_bf16_21, multiply_bf16_22 } },
-    { { multiply_f16_11, multiply_f16_12 }, { multiply_f16_21, multiply_f16_22 } },
+/* By groups and panels. */
+static void (*const multiply_kinds[GROUPS][2])(float *y, size_t y_stride, tile (*panel)[SPAN],
+                                               cr_split_block *const *x, size_t n_blocks,
+                                               bool is_first) = {
+    { multiply_11, multiply_12 },
+    { multiply_21, multiply_22 },
 };
 
-/* Blocks [b, b + n_blocks) of n columns, from the lanes of a group or cut here. */
+/* Blocks [b, b + n_blocks) of n columns, from the lanes of a group or split here. */
 static cr_split_block *group_of(cr_split_block *to, const cr_act *x, size_t n, size_t b,
                                 size_t n_blocks)
 {
@@ -340,15 +282,28 @@ static void multiply_panels(float *y, size_t y_stride, const float_rows *w, size
             if (memcmp(&s, &configured, sizeof s) != 0)
                 configure(&work->shapes, &s);
             configured = s;
-            multiply_kinds[w->halves][s.n_columns[1] > 0][s.n_rows[1] > 0](
+            multiply_kinds[s.n_columns[1] > 0][s.n_rows[1] > 0](
                 y + c * y_stride + at, y_stride, &work->panel[p], groups, n_blocks, b == 0);
         }
     }
 }
 
+static void multiply_many(float *y, size_t y_stride, const float_rows *w, const cr_act *x,
+                          size_t n_x, workspace *work)
+{
+    const size_t n_blocks = (w->n + DEPTH - 1) / DEPTH;
+    for (size_t r = 0; r < w->n_rows; r += PANELS * ROWS)
+        for (size_t b = 0; b < n_blocks; b += SPAN) {
+            const size_t n = CR_MIN(n_blocks - b, (size_t)SPAN);
+            fill_panels(work, w, r, b, n);
+            atomic_signal_fence(memory_order_seq_cst);
+            multiply_panels(y, y_stride, w, r, x, n_x, b, n, work);
+        }
+    _tile_release();
+}
+
 /* ---- few columns ---- */
 
-/* Rows are read where they are, and columns are what they are multiplied by. */
 typedef struct few {
     const float_rows *w;
     const cr_act *x;
@@ -358,15 +313,13 @@ typedef struct few {
     tile_shapes *shapes;
 } few;
 
-/* Sums are tiles 0 to 3, one for each ROWS rows, or of F16, where 2 and 3 are what rows lack, 0 and 1.
- * Rows are tiles 4 and 5, columns 6 and 7. */
+/* Sums are tiles 0 to 3, one for each ROWS rows; rows are tiles 4 and 5, columns 6 and 7. */
 static void configure_few(const few *f, size_t n_rows)
 {
     tile_shapes *shapes = f->shapes;
     *shapes = (tile_shapes){ .palette = 1 };
     for (int i = 0; i < 8; i++) {
-        const bool is_rows = i == 4 || i == 5 || (f->w->halves && (i == 2 || i == 3));
-        shapes->row_bytes[i] = (uint16_t)(is_rows ? 2 * DEPTH : 4 * f->n_x);
+        shapes->row_bytes[i] = (uint16_t)(i == 4 || i == 5 ? 2 * DEPTH : 4 * f->n_x);
         shapes->n_rows[i] = i < 6 ? (uint8_t)n_rows : DEPTH / 2;
     }
     atomic_signal_fence(memory_order_seq_cst);
@@ -375,7 +328,6 @@ static void configure_few(const few *f, size_t n_rows)
 
 static void fill_columns(few *f, size_t first, size_t n_blocks)
 {
-    const __mmask16 lanes = first_lanes(f->n_x);
     uint32_t *to = f->columns;
     f->first = first;
     for (size_t b = first; b < first + n_blocks; b++) {
@@ -386,7 +338,7 @@ static void fill_columns(few *f, size_t first, size_t n_blocks)
                 part[0][c] = _mm512_loadu_si512(x->split[b].high[x->lane]);
                 part[1][c] = _mm512_loadu_si512(x->split[b].low[x->lane]);
             } else {
-                cut_block(&part[0][c], &part[1][c], x, b);
+                split_block(&part[0][c], &part[1][c], x, b);
             }
         }
         for (int i = 0; i < 2; i++, to += DEPTH / 2 * f->n_x) {
@@ -396,76 +348,16 @@ static void fill_columns(few *f, size_t first, size_t n_blocks)
             }
             transpose(part[i]);
             for (size_t k = 0; k < DEPTH / 2; k++)
-                _mm512_mask_storeu_epi32(to + k * f->n_x, lanes, part[i][k]);
+                _mm512_mask_storeu_epi32(to + k * f->n_x, first_lanes(f->n_x), part[i][k]);
         }
     }
 }
-
-/* A block of ROWS rows: where they are, or cut. */
-typedef struct row_block {
-    const void *high, *low;
-    size_t bytes; /* from a row to the next */
-} row_block;
-
-#define FEW_BF16(sum, rows, g)                                                                     \
-    _tile_loadd(rows, at[g].high, at[g].bytes);                                                    \
-    _tile_dpbf16ps(sum, rows, 6);                                                                  \
-    _tile_dpbf16ps(sum, rows, 7)
-#define FEW_F16(sum, rows, rest, g)                                                                \
-    _tile_loadd(rows, at[g].high, at[g].bytes);                                                    \
-    _tile_loadd(rest, at[g].low, at[g].bytes);                                                     \
-    _tile_dpbf16ps(sum, rows, 6);                                                                  \
-    _tile_dpbf16ps(sum, rest, 6);                                                                  \
-    _tile_dpbf16ps(sum, rest, 7);                                                                  \
-    _tile_dpbf16ps(sum, rows, 7)
-
-/* A block of n_tiles times ROWS rows. Products of a sum wait for each other, those of others do not. */
-CR_INLINE void add_block(const row_block *at, const uint32_t *columns, size_t n_x, size_t n_tiles,
-                         bool halves)
-{
-    _tile_loadd(6, columns, 4 * n_x);
-    _tile_loadd(7, columns + DEPTH / 2 * n_x, 4 * n_x);
-    if (halves) {
-        FEW_F16(0, 4, 2, 0);
-        if (n_tiles > 1) {
-            FEW_F16(1, 5, 3, 1);
-        }
-        return;
-    }
-    FEW_BF16(0, 4, 0);
-    if (n_tiles > 1) {
-        FEW_BF16(1, 5, 1);
-    }
-    if (n_tiles > 2) {
-        FEW_BF16(2, 4, 2);
-        FEW_BF16(3, 5, 3);
-    }
-}
-
-CR_INLINE void cut_rows(tile to[2], const few *f, size_t r, size_t n_rows, size_t b, bool halves)
-{
-    const float_rows *w = f->w;
-    CR_UNROLL
-    for (size_t k = 0; k < ROWS; k++) {
-        CR_UNSET __m512i high, low;
-        cut_row(&high, &low, w->p + (r + CR_MIN(k, n_rows - 1)) * w->row_bytes + 2 * b * DEPTH,
-                w->n - b * DEPTH, halves);
-        _mm512_storeu_si512(to[0].part + DEPTH * k, high);
-        if (halves)
-            _mm512_storeu_si512(to[1].part + DEPTH * k, low);
-    }
-}
-
-#define FEW_STORE(sum, g)                                                                          \
-    _tile_stored(sum, sums, sizeof sums[0]);                                                       \
-    atomic_signal_fence(memory_order_seq_cst);                                                     \
-    store_sums(y + (g)*ROWS, y_stride, sums, n_rows, f->n_x)
 
 /* [row][column], in a tile's shape. */
 CR_INLINE void store_sums(float *y, size_t y_stride, float sums[ROWS][ROWS], size_t n_rows,
                           size_t n_x)
 {
-    __m512i v[ROWS];
+    CR_UNSET __m512i v[ROWS];
     CR_UNROLL
     for (int k = 0; k < ROWS; k++)
         v[k] = _mm512_loadu_si512(sums[k]);
@@ -474,18 +366,28 @@ CR_INLINE void store_sums(float *y, size_t y_stride, float sums[ROWS][ROWS], siz
         _mm512_mask_storeu_ps(y + c * y_stride, first_lanes(n_rows), _mm512_castsi512_ps(v[c]));
 }
 
-/* n_tiles times ROWS rows from row r on, or one of n_rows. While a block is multiplied the next one is
- * cut. */
+#define FEW_ADD(sum, rows)                                                                         \
+    _tile_loadd(rows, at + (sum)*tile_bytes, row_bytes);                                           \
+    _tile_dpbf16ps(sum, rows, 6);                                                                  \
+    _tile_dpbf16ps(sum, rows, 7)
+#define FEW_STORE(sum)                                                                             \
+    _tile_stored(sum, sums, sizeof sums[0]);                                                       \
+    atomic_signal_fence(memory_order_seq_cst);                                                     \
+    store_sums(y + (sum)*ROWS, y_stride, sums, n_rows, f->n_x)
+
+/* n_tiles times ROWS rows from row r on, or one of n_rows. Products of a sum wait for each other, those
+ * of others do not. */
 CR_INLINE void multiply_few(float *y, size_t y_stride, few *f, size_t r, size_t n_rows,
-                            size_t n_tiles, bool halves)
+                            size_t n_tiles)
 {
-    CR_UNSET tile cut[2][4][2];
+    CR_UNSET tile last[4];
     CR_UNSET float sums[ROWS][ROWS];
     const float_rows *w = f->w;
     const size_t n_blocks = (w->n + DEPTH - 1) / DEPTH, step = n_tiles * ROWS * 2 * DEPTH;
-    const uint8_t *rows = w->p + r * w->row_bytes;
+    const uint8_t *rows = w->p + r * w->row_bytes, *at = rows;
     const uint8_t *ahead =
         (const uint8_t *)((uintptr_t)rows + n_tiles * ROWS * w->row_bytes + f->x->prefetch);
+    size_t row_bytes = w->row_bytes, tile_bytes = ROWS * w->row_bytes;
     _tile_zero(0);
     if (n_tiles > 1)
         _tile_zero(1);
@@ -493,61 +395,67 @@ CR_INLINE void multiply_few(float *y, size_t y_stride, few *f, size_t r, size_t 
         _tile_zero(2);
         _tile_zero(3);
     }
-    for (size_t b = 0, next = 0; b < n_blocks; b++) {
-        row_block at[4];
+    for (size_t b = 0; b < n_blocks; b++, at += 2 * DEPTH) {
         if (b % f->room == 0 && f->first != b)
             fill_columns(f, b, CR_MIN(n_blocks - b, f->room));
-        const bool is_cut = halves || (b + 1) * DEPTH > w->n;
-        for (; is_cut && next < n_blocks && next <= b + 1; next++)
-            for (size_t g = 0; g < n_tiles; g++)
-                cut_rows(cut[next % 2][g], f, r + g * ROWS, n_rows, next, halves);
-        atomic_signal_fence(memory_order_seq_cst);
-        CR_UNROLL
-        for (size_t g = 0; g < n_tiles; g++) {
-            if (is_cut)
-                at[g] = (row_block){ cut[b % 2][g][0].part, cut[b % 2][g][1].part, 2 * DEPTH };
-            else
-                at[g] = (row_block){ rows + g * ROWS * w->row_bytes + 2 * b * DEPTH, NULL,
-                                     w->row_bytes };
+        if ((b + 1) * DEPTH > w->n) { /* rows end within this block */
+            for (size_t t = 0; t < n_tiles; t++) {
+                CR_UNSET __m512i v[ROWS];
+                load_rows(v, w, r + t * ROWS, b);
+                store_tile(&last[t], v);
+            }
+            at = (const uint8_t *)last;
+            row_bytes = 2 * DEPTH;
+            tile_bytes = sizeof(tile);
         }
+        atomic_signal_fence(memory_order_seq_cst);
         prefetch_run(ahead + b * step, step);
-        add_block(at, f->columns + b % f->room * DEPTH * f->n_x, f->n_x, n_tiles, halves);
+        const uint32_t *columns = f->columns + b % f->room * DEPTH * f->n_x;
+        _tile_loadd(6, columns, 4 * f->n_x);
+        _tile_loadd(7, columns + DEPTH / 2 * f->n_x, 4 * f->n_x);
+        FEW_ADD(0, 4);
+        if (n_tiles > 1) {
+            FEW_ADD(1, 5);
+        }
+        if (n_tiles > 2) {
+            FEW_ADD(2, 4);
+            FEW_ADD(3, 5);
+        }
     }
-    FEW_STORE(0, 0);
+    FEW_STORE(0);
     if (n_tiles > 1) {
-        FEW_STORE(1, 1);
+        FEW_STORE(1);
     }
     if (n_tiles > 2) {
-        FEW_STORE(2, 2);
-        FEW_STORE(3, 3);
+        FEW_STORE(2);
+        FEW_STORE(3);
     }
 }
 
-#define MULTIPLY_FEW(name, n_tiles, halves)                                                        \
-    static void multiply_few_##name(float *y, size_t y_stride, few *f, size_t r, size_t n_rows)    \
+#define MULTIPLY_FEW(n_tiles)                                                                      \
+    static void multiply_few_##n_tiles(float *y, size_t y_stride, few *f, size_t r, size_t n_rows) \
     {                                                                                              \
-        multiply_few(y, y_stride, f, r, n_rows, n_tiles, halves);                                  \
+        multiply_few(y, y_stride, f, r, n_rows, n_tiles);                                          \
     }
-MULTIPLY_FEW(bf16_1, 1, false)
-MULTIPLY_FEW(bf16_2, 2, false)
-MULTIPLY_FEW(bf16_4, 4, false)
-MULTIPLY_FEW(f16_1, 1, true)
-MULTIPLY_FEW(f16_2, 2, true)
+MULTIPLY_FEW(1)
+MULTIPLY_FEW(2)
+MULTIPLY_FEW(4)
 
-/* By F16 and tiles of rows. */
-static void (*const few_kinds[2][5])(float *y, size_t y_stride, few *f, size_t r, size_t n_rows) = {
-    { [1] = multiply_few_bf16_1, [2] = multiply_few_bf16_2, [4] = multiply_few_bf16_4 },
-    { [1] = multiply_few_f16_1, [2] = multiply_few_f16_2 },
+/* By tiles of rows. */
+static void (*const few_kinds[])(float *y, size_t y_stride, few *f, size_t r, size_t n_rows) = {
+    [1] = multiply_few_1,
+    [2] = multiply_few_2,
+    [4] = multiply_few_4,
 };
 
 /* columns: room for so many blocks. */
-static void matmul_few(float *y, size_t y_stride, const float_rows *w, const cr_act *x, size_t n_x,
-                       uint32_t *columns, size_t room)
+static void multiply_all_few(float *y, size_t y_stride, const float_rows *w, const cr_act *x,
+                             size_t n_x, uint32_t *columns, size_t room)
 {
     CR_UNSET tile_shapes shapes;
     few f = { w, x, n_x, columns, room, SIZE_MAX, &shapes };
-    size_t most = w->halves ? 2 : 4, r = 0, configured = 0;
-    while (most > 1 && most * ROWS * w->row_bytes > AHEAD) /* of what is asked for meanwhile, too */
+    size_t most = 4, r = 0, configured = 0;
+    while (most > 1 && most * ROWS * w->row_bytes > AHEAD) /* of what is asked for, too */
         most /= 2;
     while (r < w->n_rows) {
         const size_t n_tiles = w->n_rows - r >= most * ROWS ? most : 1;
@@ -555,53 +463,26 @@ static void matmul_few(float *y, size_t y_stride, const float_rows *w, const cr_
         if (configured != n_rows)
             configure_few(&f, n_rows);
         configured = n_rows;
-        few_kinds[w->halves][n_tiles](y + r, y_stride, &f, r, n_rows);
+        few_kinds[n_tiles](y + r, y_stride, &f, r, n_rows);
         r += CR_MIN(w->n_rows - r, n_tiles * ROWS);
     }
     _tile_release();
 }
 
-CR_INLINE void matvec(float *y, const float_rows *w, const cr_act *x)
-{
-    CR_UNSET uint32_t columns[PIECE * DEPTH];
-    matmul_few(y, 0, w, x, 1, columns, PIECE);
-}
-
 /* ---- the kernels ---- */
 
-static void matmul(float *y, size_t y_stride, const float_rows *w, const cr_act *x, size_t n_x,
-                   void *scratch)
+void cr_matvec_bf16__amx(float *y, const void *w, size_t row_bytes, size_t n_rows, const cr_act *x)
 {
-    workspace *work = scratch;
-    const size_t n_blocks = (w->n + DEPTH - 1) / DEPTH;
-    if (n_x <= FEW) {
-        matmul_few(y, y_stride, w, x, n_x, scratch, n_blocks);
-        return;
-    }
-    for (size_t r = 0; r < w->n_rows; r += PANELS * ROWS)
-        for (size_t b = 0; b < n_blocks; b += SPAN) {
-            const size_t n = CR_MIN(n_blocks - b, (size_t)SPAN);
-            const uint8_t *rows = (const uint8_t *)((uintptr_t)w->p + r * w->row_bytes);
-            const bool is_last = b + SPAN >= n_blocks;
-            const uint8_t *next =
-                is_last ? rows + PANELS * ROWS * w->row_bytes : rows + (b + SPAN) * 2 * DEPTH;
-            fill_panels(work, w, r, b, n, next, CR_MIN(w->row_bytes, (size_t)SPAN * 2 * DEPTH));
-            atomic_signal_fence(memory_order_seq_cst);
-            multiply_panels(y, y_stride, w, r, x, n_x, b, n, work);
-        }
-    _tile_release();
+    CR_UNSET uint32_t columns[PIECE * DEPTH];
+    multiply_all_few(y, 0, &(float_rows){ w, row_bytes, n_rows, x->n }, x, 1, columns, PIECE);
 }
 
-#define KERNELS(name, halves)                                                                      \
-    void cr_matvec_##name##__amx(float *y, const void *w, size_t row_bytes, size_t n_rows,         \
-                                 const cr_act *x)                                                  \
-    {                                                                                              \
-        matvec(y, &(float_rows){ w, row_bytes, n_rows, x->n, halves }, x);                         \
-    }                                                                                              \
-    void cr_matmul_##name##__amx(float *y, size_t y_stride, const void *w, size_t row_bytes,       \
-                                 size_t n_rows, const cr_act *x, size_t n_x, void *scratch)        \
-    {                                                                                              \
-        matmul(y, y_stride, &(float_rows){ w, row_bytes, n_rows, x->n, halves }, x, n_x, scratch); \
-    }
-KERNELS(f16, true)
-KERNELS(bf16, false)
+void cr_matmul_bf16__amx(float *y, size_t y_stride, const void *w, size_t row_bytes, size_t n_rows,
+                         const cr_act *x, size_t n_x, void *scratch)
+{
+    const float_rows rows = { w, row_bytes, n_rows, x->n };
+    if (n_x <= FEW)
+        multiply_all_few(y, y_stride, &rows, x, n_x, scratch, (x->n + DEPTH - 1) / DEPTH);
+    else
+        multiply_many(y, y_stride, &rows, x, n_x, scratch);
+}

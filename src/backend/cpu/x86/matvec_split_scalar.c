@@ -1,16 +1,13 @@
-/* Matrices of F16 and BF16 as the amx level defines them: by products of bfloat16.
+/* Matrices of BF16 as the amx level defines them: by products of bfloat16.
  *
- * Floats are split, high + low, each a bfloat16: activations to 17 bits, F16 weights as a whole; BF16
- * weights have no low. Blocks of 32 elements join the row's sum one after the other, by two products,
- * or four:
+ * Activations are split, high + low, each a bfloat16: 17 bits. Blocks of 32 elements join the row's sum
+ * one after the other, by two products:
  *
- *     sum = sum + (even + odd)      BF16    w * high x, w * low x
- *                                   F16     high w * high x, low w * high x, low w * low x, high w * low x
+ *     sum = sum + (even + odd)      of w * high x, then of w * low x
  *
  * where even and odd are chains of fma over the block's elements in even and in odd places, from +0.
  * That is what TDPBF16PS does, to which numbers below 2^-126 in size are zeros, too. */
 #include <math.h>
-#include <string.h>
 
 #include "backend/cpu/kernels.h"
 
@@ -31,23 +28,9 @@ static float fma_flushed(float a, float b, float c)
     return fabsf(scaled) < 0x1p-66f ? copysignf(0.0f, scaled) : scaled * 0x1p-60f;
 }
 
-typedef struct split {
-    float high[CR_ACT_BLOCK], low[CR_ACT_BLOCK];
-} split;
-
 static float bfloat16(float f)
 {
     return cr_bf16_to_f32(cr_f32_to_bf16(flushed(f)));
-}
-
-/* The float with its lower 16 bits cleared. */
-static float upper_half(float f)
-{
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    bits &= 0xffff0000u;
-    memcpy(&f, &bits, sizeof f);
-    return f;
 }
 
 static float add_product(float sum, const float *w, const float *x)
@@ -60,58 +43,22 @@ static float add_product(float sum, const float *w, const float *x)
     return fma_flushed(fma_flushed(even, 1, odd), 1, sum);
 }
 
-static void split_x(split *to, const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        to->high[i] = bfloat16(x[i]);
-        to->low[i] = bfloat16(x[i] - to->high[i]);
-    }
-}
-
-static uint16_t word_at(const uint8_t *p)
-{
-    return (uint16_t)(p[0] | p[1] << 8);
-}
-
-void cr_matvec_f16_split__scalar(float *y, const void *w, size_t row_bytes, size_t n_rows,
-                                 const cr_act *x)
-{
-    for (size_t r = 0; r < n_rows; r++) {
-        float sum = 0;
-        for (size_t b = 0; b < x->n; b += CR_ACT_BLOCK) {
-            const uint8_t *row = (const uint8_t *)w + r * row_bytes + 2 * b;
-            const size_t n = CR_MIN(x->n - b, (size_t)CR_ACT_BLOCK);
-            split of_w = { 0 }, of_x = { 0 };
-            split_x(&of_x, x->f + b, n);
-            for (size_t i = 0; i < n; i++) {
-                const float f = cr_f16_to_f32(word_at(row + 2 * i));
-                of_w.high[i] = upper_half(f);
-                of_w.low[i] = f - of_w.high[i];
-            }
-            sum = add_product(sum, of_w.high, of_x.high);
-            sum = add_product(sum, of_w.low, of_x.high);
-            sum = add_product(sum, of_w.low, of_x.low);
-            sum = add_product(sum, of_w.high, of_x.low);
-        }
-        y[r] = sum;
-    }
-}
-
 void cr_matvec_bf16_split__scalar(float *y, const void *w, size_t row_bytes, size_t n_rows,
                                   const cr_act *x)
 {
     for (size_t r = 0; r < n_rows; r++) {
+        const uint8_t *row = (const uint8_t *)w + r * row_bytes;
         float sum = 0;
         for (size_t b = 0; b < x->n; b += CR_ACT_BLOCK) {
-            const uint8_t *row = (const uint8_t *)w + r * row_bytes + 2 * b;
-            const size_t n = CR_MIN(x->n - b, (size_t)CR_ACT_BLOCK);
-            float of_w[CR_ACT_BLOCK] = { 0 };
-            split of_x = { 0 };
-            split_x(&of_x, x->f + b, n);
-            for (size_t i = 0; i < n; i++)
-                of_w[i] = flushed(cr_bf16_to_f32(word_at(row + 2 * i)));
-            sum = add_product(sum, of_w, of_x.high);
-            sum = add_product(sum, of_w, of_x.low);
+            float of_w[CR_ACT_BLOCK] = { 0 }, high[CR_ACT_BLOCK] = { 0 }, low[CR_ACT_BLOCK] = { 0 };
+            for (size_t i = 0; i < CR_ACT_BLOCK && b + i < x->n; i++) {
+                const uint8_t *p = row + 2 * (b + i);
+                of_w[i] = flushed(cr_bf16_to_f32((uint16_t)(p[0] | p[1] << 8)));
+                high[i] = bfloat16(x->f[b + i]);
+                low[i] = bfloat16(x->f[b + i] - high[i]);
+            }
+            sum = add_product(sum, of_w, high);
+            sum = add_product(sum, of_w, low);
         }
         y[r] = sum;
     }
