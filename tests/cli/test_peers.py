@@ -41,6 +41,7 @@ case "$*" in
     *GGML_NATIVE=ON*) printf '#!/bin/sh\\nkill -ILL $$\\n' > "$4/bin/llama-bench" ;;
     *) cp "$LLAMA_BENCH" "$4/bin/llama-bench" ;;
 esac
+echo > "$4/bin/llama-batched-bench"
 printf '#!/bin/sh\\necho "quantize $*" >> "$LOG"; echo > "$3"\\n' > "$4/bin/llama-quantize"
 chmod +x "$4/bin"/*
 """
@@ -59,12 +60,20 @@ class PeersTest(unittest.TestCase):
             with open(path, "w", encoding="utf-8") as f:
                 f.write(text)
             os.chmod(path, 0o755)
+        for name in ("m.gguf", "a.gguf", "good.gguf", "bad.gguf", "m-f16.gguf", "x/m-f16.gguf"):
+            self.write(name, "")
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
 
     def peers(self, *args, built=True, **env):
         where = ["--llama-bin", os.path.join(self.folder, "bin")] if built else []
         done = subprocess.run(
             [sys.executable, PEERS, "--cera", os.path.join(self.folder, "cera"), *where, *args],
-            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=self.folder,
             env=environment(LOG=self.log, **env))
         calls = []
         if os.path.exists(self.log):
@@ -127,6 +136,12 @@ class PeersTest(unittest.TestCase):
         self.assertIn("batched -m m.gguf -t 2 -tb 2 -npp 64 -ntg 1 -npl 8 -c 520 --output-format "
                       "jsonl", calls)
 
+    def test_few_tokens_of_many_texts(self):
+        done, calls = self.peers("-p", "0", "-n", "4", "-t", "2", "--parallel", "1", "--rounds", "1",
+                                 "m.gguf")
+        self.assertIn("-npp 1 -ntg 4 -npl 1 -c 16 --output-format", calls[-1])
+        self.assertIn("llama.cpp unknown.", done.stdout)
+
     def test_threads_of_the_rust_engine(self):
         _, calls = self.peers("-p", "0", "-n", "4", "-t", "2", "--rounds", "1", "a.gguf",
                               "--rust-bin", os.path.join(self.folder, "rust"))
@@ -151,7 +166,7 @@ class PeersTest(unittest.TestCase):
         env = {"PATH": os.path.join(self.folder, "path") + ":" + os.environ["PATH"],
                "LLAMA_BENCH": os.path.join(self.folder, "bin", "llama-bench"),
                "CERA_CACHE": self.folder}
-        args = ["-n", "0", "-t", "1", "--rounds", "1", "--quant", "Q4_0,Q8_0", "/x/m-f16.gguf"]
+        args = ["-n", "0", "-t", "1", "--rounds", "1", "--quant", "Q4_0,Q8_0", "m-f16.gguf"]
         done, calls = self.peers(*args, built=False, **env)
         self.assertEqual(done.returncode, 0, done)
         self.assertIn("died of SIGILL", done.stderr)
@@ -161,7 +176,9 @@ class PeersTest(unittest.TestCase):
         self.assertIn("-DGGML_NATIVE=OFF", configured[1])
         self.assertNotIn("AMX", configured[1])
         models = os.path.join(self.folder, "peers", "models")
-        self.assertEqual(sorted(os.listdir(models)), ["m-f16-Q4_0.gguf", "m-f16-Q8_0.gguf"])
+        of_model, = os.listdir(models)
+        self.assertEqual(sorted(os.listdir(os.path.join(models, of_model))),
+                         ["m-f16-Q4_0.gguf", "m-f16-Q8_0.gguf"])
         self.assertEqual([l.split()[1] for l in done.stdout.splitlines()[2:4]],
                          ["m-f16-Q4_0.gguf", "m-f16-Q8_0.gguf"])
         # What is built stays built, and what is quantised quantised.
@@ -169,6 +186,19 @@ class PeersTest(unittest.TestCase):
         done, calls = self.peers(*args, built=False, **env)
         self.assertEqual(done.returncode, 0, done)
         self.assertEqual([c for c in calls if c.startswith(("cmake", "quantize"))], [])
+        # Another model of that name is not taken for it, nor is the file when it has changed.
+        args[-1] = "x/m-f16.gguf"
+        for text in (None, "changed"):
+            if text:
+                self.write(args[-1], text)
+            _, calls = self.peers(*args, built=False, **env)
+            self.assertEqual(sum(c.startswith("quantize") for c in calls), 2, calls)
+            os.remove(self.log)
+        # A build that was interrupted goes on.
+        os.remove(os.path.join(self.folder, "peers", "llama-0.3.36-explicit", "bin",
+                               "llama-batched-bench"))
+        _, calls = self.peers(*args, built=False, **env)
+        self.assertEqual(sum(c.startswith("cmake -S") for c in calls), 1, calls)
 
     def test_shapes_are_made_once(self):
         args = ["-n", "0", "-p", "8", "-t", "1", "--rounds", "1", "--dir", self.folder, "--shape",
@@ -189,7 +219,7 @@ class PeersTest(unittest.TestCase):
         process = subprocess.Popen(
             [sys.executable, PEERS, "--cera", os.path.join(self.folder, "cera"), "--llama-bin",
              os.path.join(self.folder, "bin"), "-n", "0", "-p", ",".join(["8"] * 1000), "--json",
-             "m.gguf"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+             "m.gguf"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
             env=environment(LOG=self.log))
         n_rounds = 0
         while n_rounds < 6:  # the first test is finished
@@ -201,9 +231,48 @@ class PeersTest(unittest.TestCase):
 
     def test_mistakes(self):
         for args in ([], ["-p", "x", "m.gguf"], ["-t", "0", "m.gguf"], ["--rounds", "0", "m.gguf"],
-                     ["--parallel", "-1", "m.gguf"]):
+                     ["--parallel", "-1", "m.gguf"], ["-p", "0", "-n", "0", "m.gguf"],
+                     ["--jobs", "0", "m.gguf"], ["--quant", "Q4_0,", "m.gguf"], ["--shape", ""],
+                     ["--llama-args", "'", "m.gguf"]):
+            done, calls = self.peers(*args)
+            self.assertEqual((done.returncode, done.stdout, calls), (2, "", []), done)
+
+    def test_what_is_missing(self):
+        """It is named before anything is built or run."""
+        for args, why in ((["nowhere.gguf"], "no file at nowhere.gguf"),
+                          (["--cera", "nowhere", "m.gguf"], "no program at nowhere: build it"),
+                          (["--rust-bin", "nowhere", "-p", "8", "m.gguf"], "No such file")):
             done, _ = self.peers(*args)
-            self.assertEqual((done.returncode, done.stdout), (2, ""), done)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done)
+            self.assertIn(why, done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
+        done, _ = self.peers("m.gguf", built=False, PATH="/nowhere", CERA_CACHE="/dev/null")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("peers: error: [Errno 20] Not a directory: '/dev/null/peers'", done.stderr)
+        os.makedirs(os.path.join(self.folder, "peers", "llama_cpp_python-0.3.36"))
+        done, _ = self.peers("m.gguf", built=False, PATH="/nowhere", CERA_CACHE=self.folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("peers: error: cmake: No such file or directory", done.stderr)
+
+    def test_output_that_is_no_figures(self):
+        for text in ("", "[]", "{}", "[5]", '[{"avg_ts": 1}]', '[{"build_commit": "x", "avg_ts": 0}]',
+                     '[{"build_commit": "x", "avg_ts": NaN}]', '[{"build_commit": "x", "avg_ts": {}}]'):
+            self.write("bin/llama-bench", "#!/bin/sh\necho '%s'\n" % text)
+            done, _ = self.peers("-n", "0", "-t", "1", "--rounds", "1", "--json", "m.gguf")
+            self.assertEqual(done.returncode, 1, done)
+            self.assertEqual([r["failed"] for r in json.loads(done.stdout)["rows"]], ["llama.cpp"])
+
+    def test_a_reader_that_leaves(self):
+        read, write = os.pipe()
+        os.close(read)
+        done = subprocess.run(
+            [sys.executable, PEERS, "--cera", os.path.join(self.folder, "cera"), "--llama-bin",
+             os.path.join(self.folder, "bin"), "--rounds", "1", "m.gguf"], stdout=write,
+            stderr=subprocess.PIPE, text=True, check=False, cwd=self.folder,
+            env=environment(LOG=self.log))
+        os.close(write)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertNotIn("Broken", done.stderr)
 
     def test_the_real_program(self):
         done = subprocess.run(
