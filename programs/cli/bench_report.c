@@ -348,8 +348,8 @@ static bool print_md_row(const bench_setup *setup, const cera_engine_info *info,
     snprintf(cells[COLUMN_BACKEND], ROOM, "CPU");
     snprintf(cells[COLUMN_THREADS], ROOM, "%d", info->n_threads);
     snprintf(cells[COLUMN_UBATCH], ROOM, "%d", setup->chunk_size);
-    snprintf(cells[COLUMN_TYPE_K], ROOM, "f32");
-    snprintf(cells[COLUMN_TYPE_V], ROOM, "f32");
+    snprintf(cells[COLUMN_TYPE_K], ROOM, "%s", setup->kv_type);
+    snprintf(cells[COLUMN_TYPE_V], ROOM, "%s", setup->kv_type);
     snprintf(cells[COLUMN_PARALLEL], ROOM, "%d", test->n_parallel);
     bench_test_name(test, cells[COLUMN_TEST]);
     series ts = speed_of(test, samples);

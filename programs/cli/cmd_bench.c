@@ -118,9 +118,8 @@ static int read_command_line(bench *b)
 {
     const cli_args *args = b->args;
     const option_value *values = args->option;
-    int code = model_path(args, &b->path);
-    if (code == EXIT_OK)
-        code = read_list(args, OPT_N_PROMPT, 512, INT32_MAX, &b->prompts);
+    /* Lists first: the 99 of a "-ngl 99" would be a model. */
+    int code = read_list(args, OPT_N_PROMPT, 512, INT32_MAX, &b->prompts);
     if (code == EXIT_OK)
         code = read_list(args, OPT_N_GEN, 128, INT32_MAX, &b->generations);
     if (code == EXIT_OK)
@@ -129,6 +128,8 @@ static int read_command_line(bench *b)
         code = read_list(args, OPT_BENCH_THREADS, 0, 256, &b->threads);
     if (code == EXIT_OK)
         code = read_list(args, OPT_PARALLEL, 1, MOST_PARALLEL, &b->parallels);
+    if (code == EXIT_OK)
+        code = model_path(args, &b->path);
     if (code != EXIT_OK)
         return code;
     for (size_t i = 0; i < b->parallels.n; i++)
@@ -205,9 +206,10 @@ static int survey(bench *b, int64_t *need)
 static int does_not_fit(int64_t need, const cera_engine_info *info)
 {
     bytes why = { 0 };
-    bool model = info->context_size >= info->context_size_model;
+    bool model = need > info->context_size_model;
     bytes_printf(&why, "the largest needs %lld tokens, the %s has room for %d", (long long)need,
-                 model ? "model" : "context", info->context_size);
+                 model ? "model" : "context",
+                 model ? info->context_size_model : info->context_size);
     report_error(EXIT_LIMIT, "a test does not fit the context", why.data,
                  model ? "smaller numbers behind -p, -n or -d" : "a larger --context-size");
     bytes_done(&why);
@@ -368,6 +370,8 @@ static int run_tests(bench *b)
 {
     cera_error err;
     bench_setup *setup = &b->report.setup;
+    if (interrupt_exit_code() != 0)
+        return interrupt_exit_code();
     if (setup->has_roofline && cera_engine_roofline(b->engine, &setup->roofline, &err) != CERA_OK)
         return report_failure(WHILE_RUNNING, "cannot measure the machine", &err);
     int code = EXIT_OK;
@@ -377,9 +381,13 @@ static int run_tests(bench *b)
     }
     if (code == EXIT_OK)
         interrupt_watch_all(b->sessions, (size_t)b->n_lanes);
+    interrupt_hold(false);
     bench_test test;
     for (size_t i = 0; code == EXIT_OK && get_test(b, i, &test); i++)
         code = run_test(b, &test);
+    /* From here to the sessions of the next engine a signal ends the program by itself: not with
+     * rows that wait for the end. */
+    interrupt_hold(b->report.n_rows > 0);
     interrupt_watch(NULL);
     for (int i = 0; i < b->n_lanes; i++) {
         cera_session_free(b->sessions[i]);
@@ -431,11 +439,12 @@ static int tune(bench *b)
 {
     cera_error err;
     int code = open_engine(b, b->threads.values[0], 0);
+    if (code != EXIT_OK)
+        return code;
     warn_if_busy();
-    if (code == EXIT_OK &&
-        cera_engine_tune(b->engine, b->args->option[OPT_TUNE].text, &err) != CERA_OK)
-        code = report_failure(WHILE_RUNNING, "cannot tune", &err);
-    return code;
+    if (cera_engine_tune(b->engine, b->args->option[OPT_TUNE].text, &err) != CERA_OK)
+        return report_failure(WHILE_RUNNING, "cannot tune", &err);
+    return EXIT_OK;
 }
 
 static int measure(bench *b)
@@ -468,6 +477,7 @@ static int measure(bench *b)
         if (code == EXIT_OK)
             code = run_tests(b);
     }
+    interrupt_hold(false);
     bench_report_end(&b->report);
     return code < 0 ? EXIT_OK : code;
 }

@@ -136,17 +136,28 @@ static int choose_model(const char *folder, const char **path)
 
 /* ---- the path ---------------------------------------------------------------------------- */
 
+/* Most likely a text, for which commands have an option. */
+static int second_word(const cli_args *args)
+{
+    static const option_id texts[] = { OPT_PROMPT, OPT_TEXT, OPT_PROMPT_TEXT };
+    bytes what = { 0 }, why = { 0 };
+    bytes_printf(&what, "unexpected argument %s", args->positional[1]);
+    bytes_text(&why, "one model is expected");
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (option_applies(texts[i], args->command))
+            bytes_printf(&why, "; a text goes behind --%s", option_table[texts[i]].name);
+    }
+    report_error(EXIT_USAGE, what.data, why.data, command_table[args->command].example);
+    bytes_done(&what);
+    bytes_done(&why);
+    return EXIT_USAGE;
+}
+
 int model_path(const cli_args *args, const char **path)
 {
     const char *example = command_table[args->command].example;
-    if (args->n_positional > 1) {
-        bytes what = { 0 };
-        bytes_printf(&what, "unexpected argument %s", args->positional[1]);
-        report_error(EXIT_USAGE, what.data, "one model is expected; a text goes behind -p",
-                     example);
-        bytes_done(&what);
-        return EXIT_USAGE;
-    }
+    if (args->n_positional > 1)
+        return second_word(args);
     if (args->n_positional == 1 && args->option[OPT_MODEL].source == FROM_COMMAND_LINE)
         return report_error(EXIT_USAGE, "two models are named",
                             "one is named by -m, one by a word without option", example);

@@ -165,6 +165,10 @@ class BenchTest(unittest.TestCase):
         self.assertRegex(lines[7], r"^build: cera \d+\.\d+\.\d+ \(\w+\)$")
         self.assertEqual(len(lines), 8)
         self.assertIn("n_ubatch", bench("-p8", "-n0", "-r1", "--ubatch-size", "4").out)
+        for kv_type in ("f32", "q8_0"):
+            lines = bench("-p8", "-n0", "-r1", "--kv-type", kv_type).out.splitlines()
+            cells = [[c.strip() for c in line.strip("|").split("|")] for line in lines]
+            self.assertEqual((cells[0][5:7], cells[2][5:7]), (["type_k", "type_v"], [kv_type] * 2))
 
     def test_csv(self):
         result = bench("-p", "8", "-n", "4", "-r", "2", "-o", "csv")
@@ -203,6 +207,7 @@ class BenchTest(unittest.TestCase):
                 self.assert_error(bench(letter, text), 2, "separated by commas")
         for option in ("-t", "--parallel"):
             self.assert_error(bench(option, "1,257"), 2, "from 0 to 256")
+        self.assert_error(bench("-ngl", "99"), 2, '-n has a value that it does not take: "gl"')
         self.assert_error(bench("--parallel", "0"), 2, "nothing to measure")
         self.assert_error(bench("-p", "0", "-n", "0,0"), 2, "nothing to measure")
         for args in (["-r", "0"], ["-r", "x"], ["--warmup", "-1"], ["-o", "xml"], ["-o"],
@@ -219,7 +224,9 @@ class BenchTest(unittest.TestCase):
         for args in (["-p", "1025"], ["-n", "1024", "-p", "0"], ["-d", "1000"],
                      ["-p", "2147483647", "-d", "2147483647"]):
             self.assert_error(bench(*args), 6, "the model has room for 1024")
-        self.assert_error(bench("-p", "65", "-n", "0", "-c", "64"), 6, "--context-size")
+        self.assert_error(bench("-p", "65", "-n", "0", "-c", "64"), 6, "the context has room for 64",
+                          "a larger --context-size")
+        self.assert_error(bench("-p", "1025", "-c", "64"), 6, "the model has room for 1024")
         for args in (["-p", "1024", "-n", "0"], ["-p", "64", "-n", "0", "-c", "64"],
                      ["-p", "0", "-n", "3", "-d", "60", "-c", "64"]):
             self.assertEqual(bench(*args, "-r", "1", "--no-warmup").code, 0)
@@ -264,10 +271,13 @@ class BenchTest(unittest.TestCase):
             if process.returncode != 0:
                 with open(path, encoding="utf-8") as file:
                     self.assertEqual(file.read(), "before")
-            for name, why in ((folder, "expected a regular file"), (path + "/x", "not a folder")):
+            for name, why in ((folder, "expected a regular file"), (path + "/x", "not a directory")):
                 refused = bench("--tune", name)
                 self.assertEqual(refused.code, 1, refused)
                 self.assertIn("cannot tune\n  why: %s: " % name, refused.err)
+                self.assertIn(why, refused.err)
+            refused = cera("bench", "/nowhere.gguf", "--tune", path)
+            self.assertEqual((refused.code, BUSY in refused.err), (3, False), refused)
             self.assertEqual(os.listdir(folder), ["tuning.json"])
 
     def test_tuning_is_to_blame(self):
@@ -308,6 +318,15 @@ class BenchTest(unittest.TestCase):
         self.assertEqual((process.returncode, err), (130, b""))
         if out:  # on a slow machine not even the first test may have ended
             self.assertEqual([r["n_prompt"] for r in json.loads(out)], [4])
+
+    def test_interrupt_between_engines_keeps_what_was_measured(self):
+        process = start("bench", TINY, "-q", "-p", "4", "-n", "0", "-r", "1", "--roofline", "-o",
+                        "json", "-t", ",".join(["1"] * 1000))
+        time.sleep(2.0)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (143, b""))
+        self.assertEqual({r["n_prompt"] for r in json.loads(out)}, {4})
 
     def test_interrupt_ends_all_sessions(self):
         process = start("bench", TINY, "-q", "-p", "0", "-n", "1000", "-r", "2000", "-t", "1",

@@ -216,6 +216,10 @@ class UsageTest(unittest.TestCase):
                               "builtin:tiny")
             self.assert_error(cera(command, TINY, "-m", TINY, *text), 2, "two models")
             self.assert_error(cera(command, TINY, "more", *text), 2, "unexpected argument more")
+        for command, why in (("run", "; a text goes behind --prompt\n"), ("inspect", "\n"),
+                             ("tokenize", "; a text goes behind --text\n"),
+                             ("bench", "; a text goes behind --prompt-text\n")):
+            self.assert_error(cera(command, TINY, "more"), 2, "why: one model is expected" + why)
 
     def test_missing_model(self):
         for command in ("run", "logits", "embed", "tokenize", "inspect"):
