@@ -147,6 +147,23 @@ static json_t *quantiles(const series *s)
     return root;
 }
 
+/* What rows of llama-bench say of devices and settings that do not exist here. llama.cpp's
+ * scripts/compare-llama-bench.py reads no file that lacks one of these keys. */
+static void add_llama_settings(json_t *row, const bench_setup *setup)
+{
+    json_t *settings = json_pack(
+        "{s:i, s:s, s:i, s:i, s:s, s:i, s:b, s:b, s:b, s:s, s:s, s:s, s:b, s:i, s:s, s:i, s:i}",
+        "build_number", 0, "gpu_info", "", "n_gpu_layers", 0, "n_cpu_moe", 0, "split_mode", "none",
+        "main_gpu", 0, "no_kv_offload", false, "no_op_offload", false, "flash_attn", true,
+        "tensor_split", "0.00", "tensor_buft_overrides", "none", "cpu_mask", "0x0", "cpu_strict",
+        false, "poll", 0, "load_mode", setup->is_mapped ? "mmap" : "none", "fit_target", 0,
+        "fit_min_ctx", 0);
+    if (settings == NULL || json_object_update(row, settings) != 0 ||
+        json_object_set_new(row, "embeddings", json_false()) != 0)
+        bytes_no_memory();
+    json_decref(settings);
+}
+
 static json_t *row_to_json(const bench_report *report, const cera_engine_info *info,
                            const bench_test *test, const bench_samples *samples)
 {
@@ -164,6 +181,7 @@ static json_t *row_to_json(const bench_report *report, const cera_engine_info *i
         setup->chunk_size, "n_threads", info->n_threads, "type_k", kv_type, "type_v", kv_type);
     if (row == NULL)
         bytes_no_memory();
+    add_llama_settings(row, setup);
 
     size_t n = (size_t)samples->n_runs;
     series ns = series_of_ns(samples->run_ns, n);
@@ -223,6 +241,8 @@ static void append_cell(bytes *out, const json_t *value)
         bytes_printf(&text, "%lld", (long long)json_integer_value(value));
     else if (json_is_real(value))
         bytes_printf(&text, "%f", json_real_value(value));
+    else if (json_is_boolean(value))
+        bytes_text(&text, json_is_true(value) ? "1" : "0");
     append_quoted(out, text.data);
     bytes_done(&text);
 }

@@ -35,7 +35,8 @@ typedef struct bench_setup {
     const char *path, *cpu_name;
     int chunk_size;
     const char *kv_type; /* "f16" */
-    bool is_parallel;    /* in some test there are several sessions */
+    bool is_mapped;
+    bool is_parallel; /* in some test there are several sessions */
     bool has_roofline;
     cera_roofline roofline; /* of the engine that runs now */
 } bench_setup;

@@ -143,6 +143,7 @@ static int read_command_line(bench *b)
         .path = b->path,
         .chunk_size = (int)(is_set(args, OPT_UBATCH_SIZE) ? values[OPT_UBATCH_SIZE].integer : 512),
         .kv_type = model_kv_name(model_kv_type(args)),
+        .is_mapped = !is_set(args, OPT_NO_MMAP),
         .is_parallel = b->n_lanes > 1,
         .has_roofline = is_set(args, OPT_ROOFLINE),
     };

@@ -14,11 +14,16 @@ import unittest
 
 from program import TINY, TINY_FILE, cera, on_terminal, start
 
-# Those of llama-bench that scripts compare, and ours.
+# Those of llama-bench that scripts compare, and ours. llama.cpp's compare-llama-bench.py reads no
+# file without those from gpu_info to fit_min_ctx.
 LLAMA_KEYS = ["build_commit", "cpu_info", "model_filename", "model_type", "model_size",
               "model_n_params", "n_batch", "n_ubatch", "n_threads", "type_k", "type_v", "n_prompt",
               "n_gen", "n_depth", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts",
-              "samples_ns", "samples_ts"]
+              "samples_ns", "samples_ts",
+              "gpu_info", "backends", "n_gpu_layers", "n_cpu_moe", "tensor_buft_overrides",
+              "embeddings", "cpu_mask", "cpu_strict", "poll", "load_mode", "no_kv_offload",
+              "split_mode", "main_gpu", "tensor_split", "flash_attn", "fit_target", "fit_min_ctx",
+              "build_number", "no_op_offload"]
 KEYS = LLAMA_KEYS + ["schema", "p10_ts", "p50_ts", "p90_ts", "ttft_ns", "itl_ns"]
 BUSY = "cera: warning: the machine is busy: "
 
@@ -82,11 +87,12 @@ class BenchTest(unittest.TestCase):
         self.assertEqual((row["n_threads"], row["n_ubatch"], row["type_k"]), (2, 512, "f16"))
         self.assertEqual((row["stddev_ns"], row["stddev_ts"]), (0, 0))
         self.assertTrue(row["cpu_info"])
+        self.assertEqual((row["load_mode"], row["n_gpu_layers"]), ("mmap", 0))
         at = time.strptime(row["test_time"], "%Y-%m-%dT%H:%M:%SZ")
         self.assertLess(abs(time.mktime(at) - time.mktime(time.gmtime())), 600)
         row = bench("-p", "8", "-n", "0", "-r1", "--ubatch-size", "4", "--kv-type", "f32",
-                    "--json", env={"CERA_CPU_TIER": "scalar"}).json[0]
-        self.assertEqual((row["n_ubatch"], row["n_batch"]), (4, 4))
+                    "--no-mmap", "--json", env={"CERA_CPU_TIER": "scalar"}).json[0]
+        self.assertEqual((row["n_ubatch"], row["n_batch"], row["load_mode"]), (4, 4, "none"))
         self.assertEqual((row["type_k"], row["type_v"], row["cpu_tier"]), ("f32", "f32", "scalar"))
 
     def test_more_work_takes_longer(self):
@@ -179,7 +185,7 @@ class BenchTest(unittest.TestCase):
                 key += "_p90"
             self.assertEqual(key in rows[0], not key.startswith("samples_"), key)
         self.assertGreater(float(rows[0]["avg_ts"]), 0)
-        self.assertEqual(rows[0]["itl_ns_p50"], "")
+        self.assertEqual((rows[0]["itl_ns_p50"], rows[0]["embeddings"]), ("", "0"))
         self.assertGreater(int(rows[1]["itl_ns_p50"]), 0)
 
     def test_streams(self):
