@@ -36,6 +36,8 @@ static cera_status take(const cr_json *root, const char *path, size_t *prefetch,
 cera_status cr_tuning_read(cr_host *host, const char *path, size_t *prefetch, cera_error *err)
 {
     static const cr_json_rules rules = { .max_bytes = 4096, .max_values = 64, .max_depth = 4 };
+    if (path[0] == '\0')
+        return cr_fail(err, CERA_E_ARG, "tuning: expected the name of a file, found \"\"");
     cr_view view;
     CR_TRY(cr_view_open(&view, host, path, rules.max_bytes, true, err));
     cr_arena arena;

@@ -575,6 +575,9 @@ static void tuning(void **state)
     cera_engine *e = NULL;
     assert_int_equal(cera_engine_open_source(&source, &options, &e, &err), CERA_E_IO);
     assert_error(&err, CERA_E_IO, path);
+    options.tuning = "";
+    assert_int_equal(cera_engine_open_source(&source, &options, &e, &err), CERA_E_ARG);
+    assert_error(&err, CERA_E_ARG, "tuning: expected");
 
     assert_int_equal(cera_engine_tune(NULL, path, &err), CERA_E_ARG);
     assert_int_equal(cera_engine_tune(engine, NULL, &err), CERA_E_ARG);
