@@ -366,6 +366,20 @@ static int open_engine(bench *b, int n_threads, int context_size)
     return code;
 }
 
+/* One, and forks of it, which share its adapters. */
+static int open_sessions(bench *b)
+{
+    cera_error err;
+    int code = session_open(b->args, b->engine, NULL, &b->sessions[0]);
+    for (int i = 1; i < b->n_lanes && code == EXIT_OK; i++) {
+        if (cera_session_fork(b->sessions[0], &b->sessions[i], &err) != CERA_OK)
+            code = report_failure(WHILE_RUNNING, "cannot start a session", &err);
+    }
+    for (int i = 0; i < b->n_lanes; i++)
+        b->crew.lanes[i].session = b->sessions[i];
+    return code;
+}
+
 /* All tests with the engine that is open. */
 static int run_tests(bench *b)
 {
@@ -375,11 +389,7 @@ static int run_tests(bench *b)
         return interrupt_exit_code();
     if (setup->has_roofline && cera_engine_roofline(b->engine, &setup->roofline, &err) != CERA_OK)
         return report_failure(WHILE_RUNNING, "cannot measure the machine", &err);
-    int code = EXIT_OK;
-    for (int i = 0; i < b->n_lanes && code == EXIT_OK; i++) {
-        code = session_open(b->args, b->engine, NULL, &b->sessions[i]);
-        b->crew.lanes[i].session = b->sessions[i];
-    }
+    int code = open_sessions(b);
     if (code == EXIT_OK)
         interrupt_watch_all(b->sessions, (size_t)b->n_lanes);
     interrupt_hold(false);

@@ -95,6 +95,10 @@ class Adapters(unittest.TestCase):
 
     def test_bench_and_inspect(self):
         lora = self.lora()
+        # Sessions that run at the same time share an adapter, which is opened once.
+        r = cera("bench", "-m", TINY, "-p", "8", "-n", "4", "-r", "1", "-t", "1", "--parallel", "9",
+                 "--lora", lora, "-v")
+        self.assertEqual((r.code, r.err.count("adapter " + lora)), (0, 1), r)
         r = cera("bench", "-m", TINY, "-p", "8", "-n", "4", "-r", "1", "--lora", lora, "--json")
         self.assertEqual(r.code, 0, r)
         self.assertIn("Kind: LoRA adapter", cera("inspect", "-m", lora).out)
