@@ -267,6 +267,10 @@ int main(int argc, char **argv)
 {
     size_t large = (argc > 1 ? strtoul(argv[1], NULL, 10) : 320) << 20;
     const size_t n = argc > 2 ? strtoul(argv[2], NULL, 10) : 2048;
+    if (n == 0 || n > MAX_K) {
+        fprintf(stderr, "usage: kernels [MiB of the large matrix [K, 1 to %d]]\n", MAX_K);
+        return 2;
+    }
     const bool only_matmul = large == 0;
     if (only_matmul)
         large = 16 << 20;
