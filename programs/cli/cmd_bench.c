@@ -392,14 +392,13 @@ static int run_tests(bench *b)
     int code = open_sessions(b);
     if (code == EXIT_OK)
         interrupt_watch_all(b->sessions, (size_t)b->n_lanes);
-    interrupt_hold(false);
     bench_test test;
     for (size_t i = 0; code == EXIT_OK && get_test(b, i, &test); i++)
         code = run_test(b, &test);
-    /* From here to the sessions of the next engine a signal ends the program by itself: not with
-     * rows that wait for the end. */
-    interrupt_hold(b->report.n_rows > 0);
-    interrupt_watch(NULL);
+    /* From here to the sessions of the next engine the first signal is only noted, lest it ends the
+     * program with rows that wait to be printed. */
+    static cera_session *const nobody = NULL;
+    interrupt_watch_all(&nobody, b->report.n_rows > 0);
     for (int i = 0; i < b->n_lanes; i++) {
         cera_session_free(b->sessions[i]);
         b->sessions[i] = NULL;
@@ -488,7 +487,7 @@ static int measure(bench *b)
         if (code == EXIT_OK)
             code = run_tests(b);
     }
-    interrupt_hold(false);
+    interrupt_watch(NULL);
     bench_report_end(&b->report);
     return code < 0 ? EXIT_OK : code;
 }

@@ -11,10 +11,10 @@
 void interrupt_start(void);
 /* The session that a signal cancels; NULL when none is at work. */
 void interrupt_watch(cera_session *session);
-/* The same for n at once; the list is kept. */
+/* The same for n at once; the list is kept. Of a NULL in it the signal is noted. */
 void interrupt_watch_all(cera_session *const *sessions, size_t n);
-/* Work that looks at interrupt_exit_code itself, soon, and ends by itself: while it is on, signals
- * are noted and nothing else. */
+/* Work that looks at interrupt_exit_code itself, several times a second, and ends by itself: while
+ * it is on, signals are noted and nothing else. */
 void interrupt_hold(bool on);
 /* Somebody is at the keyboard of a dialogue: while it is on, Ctrl-C cancels the session or is noted,
  * however often it comes, and the dialogue says what ends the program. */
