@@ -33,7 +33,7 @@ typedef struct measure {
 /* Plain text: a text that talks about control tokens is still a text. */
 static int encode(const cli_args *args, const cera_vocab *vocab, prompt *text)
 {
-    if (text->text == NULL)
+    if (text->text == NULL || vocab == NULL)
         return prompt_encode(args, vocab, text);
     int32_t *ids = NULL;
     size_t n_ids = 0;

@@ -367,8 +367,20 @@ static int encode_text(const cli_args *args, const cera_vocab *vocab, prompt *p)
     return EXIT_OK;
 }
 
+/* Of a file without a vocabulary the model knows itself which ids there are. */
+static int without_vocabulary(const cli_args *args, const prompt *p)
+{
+    if (p->text == NULL)
+        return EXIT_OK;
+    return report_error(EXIT_MODEL, "the model has no vocabulary",
+                        "its file has none, so texts cannot become tokens",
+                        option_applies(OPT_TOKEN_IDS, args->command) ? "--token-ids 1,2,3" : NULL);
+}
+
 int prompt_encode(const cli_args *args, const cera_vocab *vocab, prompt *p)
 {
+    if (vocab == NULL)
+        return without_vocabulary(args, p);
     if (p->text != NULL)
         return encode_text(args, vocab, p);
     cera_vocab_info info;

@@ -42,7 +42,8 @@ typedef struct prompt {
 
 /* Reads the text of `option` (OPT_PROMPT or OPT_TEXT), a file or standard input. */
 int prompt_read(const cli_args *args, option_id option, prompt *out);
-/* Fills in the ids; ids that were given are checked against the vocabulary. */
+/* Fills in the ids; ids that were given are checked against the vocabulary. NULL: the file has none,
+ * and a text is an error. */
 int prompt_encode(const cli_args *args, const cera_vocab *vocab, prompt *prompt);
 void prompt_done(prompt *prompt);
 /* The text of an option: as given, or with an @ in front what a file holds. Free text->text. */

@@ -31,6 +31,41 @@ def split(source, folder, n_parts, name="m"):
     return paths
 
 
+class WithoutVocabularyTest(unittest.TestCase):
+    """Such a file serves ids, and says why it does not serve text."""
+
+    def setUp(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        self.path = os.path.join(folder, "m.gguf")
+        with open(TINY_FILE, "rb") as f:
+            model = gguf.Reader(f.read()).model
+        model.keys = [key for key in model.keys if not key[0].startswith("tokenizer.")]
+        with open(self.path, "wb") as f:
+            f.write(model.write())
+
+    def test_ids(self):
+        ids = ["--token-ids", "1,2,3,4,5,6,7,8"]
+        for command in (["logits", "--top-k", "3"], ["embed"], ["perplexity", "-c", "8"]):
+            results = [cera(*command, path, *ids, "--json") for path in (self.path, TINY_FILE)]
+            self.assertEqual([r.code for r in results], [0, 0], results)
+            self.assertEqual(*(r.out.replace(self.path, TINY_FILE) for r in results))
+        found = [cera("run", path, *ids, "-n", "5", "--temperature", "0", "--ignore-eos", "--format",
+                      "json").json["tokens"] for path in (self.path, TINY_FILE)]
+        self.assertEqual(*found)
+        self.assertEqual(cera("bench", self.path, "-p", "4", "-n", "4", "-r", "1").code, 0)
+        wrong = cera("logits", self.path, "--token-ids", "1,1024")
+        self.assertEqual(wrong.code, 2, wrong)
+        self.assertIn("token id 1024 at 1: expected 0 to 1023", wrong.err)
+
+    def test_text(self):
+        for command in ("run", "logits", "embed", "perplexity", "bench"):
+            result = cera(command, self.path, "--prompt-text" if command == "bench" else "-p", "Hi")
+            self.assertEqual((result.code, result.out), (3, ""), result)
+            self.assertIn("the model has no vocabulary", result.err)
+            self.assertEqual("--token-ids" in result.err, command != "bench", result)
+
+
 class SplitTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp()
