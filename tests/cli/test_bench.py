@@ -326,12 +326,14 @@ class BenchTest(unittest.TestCase):
             self.assertEqual([r["n_prompt"] for r in json.loads(out)], [4])
 
     def test_interrupt_between_engines_keeps_what_was_measured(self):
-        process = start("bench", TINY, "-q", "-p", "4", "-n", "0", "-r", "1", "--roofline", "-o",
+        process = start("bench", TINY, "-v", "-p", "4", "-n", "0", "-r", "1", "--roofline", "-o",
                         "json", "-t", ",".join(["1"] * 1000))
-        time.sleep(2.0)
+        while b"run 1 of 1" not in process.stderr.readline():
+            self.assertIsNone(process.poll())
+        time.sleep(0.05)  # measuring the machine takes longer
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=60)
-        self.assertEqual((process.returncode, err), (143, b""))
+        self.assertEqual((process.returncode, b"error" in err), (143, False), err)
         self.assertEqual({r["n_prompt"] for r in json.loads(out)}, {4})
 
     def test_interrupt_ends_all_sessions(self):
