@@ -23,7 +23,7 @@ _cera()
         --grammar-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --json-schema-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --kv-type) COMPREPLY=($(compgen -W "f16 f32 q8_0" -- "$word")); return ;;
-        --output) COMPREPLY=($(compgen -W "md csv json jsonl" -- "$word")); return ;;
+        --output) COMPREPLY=($(compgen -W "md csv json jsonl sql" -- "$word")); return ;;
         --format) COMPREPLY=($(compgen -W "text json jsonl" -- "$word")); return ;;
         --color) COMPREPLY=($(compgen -W "auto always never" -- "$word")); return ;;
         --progress) COMPREPLY=($(compgen -W "auto plain json none" -- "$word")); return ;;

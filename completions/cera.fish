@@ -112,7 +112,7 @@ complete -c cera -n '__fish_seen_subcommand_from run' -l no-cache -d 'compute ev
 complete -c cera -n '__fish_seen_subcommand_from tokenize' -l ids -d 'print the ids separated by spaces'
 complete -c cera -n '__fish_seen_subcommand_from logits' -l top-k -x -d 'print the K largest, in descending order; 0: all (default 0)'
 complete -c cera -n '__fish_seen_subcommand_from embed' -l per-token -d 'print a vector for each token instead of their mean'
-complete -c cera -n '__fish_seen_subcommand_from bench' -s o -l output -x -a 'md csv json jsonl' -d 'form of the result (default md)'
+complete -c cera -n '__fish_seen_subcommand_from bench' -s o -l output -x -a 'md csv json jsonl sql' -d 'form of the result (default md)'
 complete -c cera -n '__fish_seen_subcommand_from inspect tokenize template logits embed perplexity grammar cpu bench quantize convert' -l json -d 'print JSON'
 complete -c cera -n '__fish_seen_subcommand_from version' -l features -d 'also print what this build contains'
 complete -c cera -n '__fish_seen_subcommand_from help' -l man -d 'print the manual page, cera(1), as roff'

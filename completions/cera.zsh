@@ -488,8 +488,8 @@ _cera() {
                 '--context-size[tokens that prompt and answer may have; 0\: 4096, or the model'\''s own if less; of bench as many as its tests need (default 0)]:N:' \
                 '--ubatch-size[prompt tokens computed at a time; 0\: 4096 (default 512)]:N:' \
                 '--kv-type[type of cached keys and values (default f16)]:f16|f32|q8_0:(f16 f32 q8_0)' \
-                '-o[form of the result (default md)]:md|csv|json|jsonl:(md csv json jsonl)' \
-                '--output[form of the result (default md)]:md|csv|json|jsonl:(md csv json jsonl)' \
+                '-o[form of the result (default md)]:md|csv|json|jsonl|sql:(md csv json jsonl sql)' \
+                '--output[form of the result (default md)]:md|csv|json|jsonl|sql:(md csv json jsonl sql)' \
                 '--json[print JSON]' \
                 '--format[form of the result, and of errors (default text)]:text|json|jsonl:(text json jsonl)' \
                 '-h[show this help]' \

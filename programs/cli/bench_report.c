@@ -115,7 +115,7 @@ static bound bound_of(const bench_setup *setup, const bench_test *test,
     return (bound){ "multiply", "GMAC/s", r->multiply_rate, macs / seconds / r->multiply_rate };
 }
 
-/* ---- one row as JSON, which CSV is made of too -------------------------------------------- */
+/* ---- one row as JSON, which CSV and SQL are made of --------------------------------------- */
 
 /* "llama 135M Q4_1", as llama-bench names what it runs. */
 static void describe_model(const cera_engine_info *info, char *out, size_t size)
@@ -219,61 +219,122 @@ static json_t *row_to_json(const bench_report *report, const cera_engine_info *i
     return row;
 }
 
-/* ---- CSV --------------------------------------------------------------------------------- */
+/* ---- CSV and SQL, which have a column for each key but those of arrays ------------------- */
 
-static void append_quoted(bytes *out, const char *text)
+static void append_quoted(bytes *out, const char *text, char quote)
 {
-    bytes_text(out, "\"");
-    for (const char *p = text; *p != '\0'; p++)
-        bytes_append(out, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1);
-    bytes_text(out, "\"");
+    bytes_append(out, &quote, 1);
+    for (const char *p = text; *p != '\0'; p++) {
+        if (*p == quote)
+            bytes_append(out, p, 1);
+        bytes_append(out, p, 1);
+    }
+    bytes_append(out, &quote, 1);
 }
 
-static void append_cell(bytes *out, const json_t *value)
+/* Nothing, of null. */
+static void append_plain(bytes *out, const json_t *value)
 {
-    if (json_is_string(value)) {
-        append_quoted(out, json_string_value(value));
-        return;
-    }
+    if (json_is_string(value))
+        bytes_text(out, json_string_value(value));
+    else if (json_is_integer(value))
+        bytes_printf(out, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        bytes_printf(out, "%f", json_real_value(value));
+    else if (json_is_boolean(value))
+        bytes_text(out, json_is_true(value) ? "1" : "0");
+}
+
+typedef void append_cell(bytes *out, const char *name, const json_t *value);
+
+static void append_name(bytes *out, const char *name, const json_t *value)
+{
+    (void)value;
+    bytes_text(out, name);
+}
+
+static void append_csv(bytes *out, const char *name, const json_t *value)
+{
+    (void)name;
     bytes text = { 0 };
     bytes_append(&text, "", 0);
-    if (json_is_integer(value))
-        bytes_printf(&text, "%lld", (long long)json_integer_value(value));
-    else if (json_is_real(value))
-        bytes_printf(&text, "%f", json_real_value(value));
-    else if (json_is_boolean(value))
-        bytes_text(&text, json_is_true(value) ? "1" : "0");
-    append_quoted(out, text.data);
+    append_plain(&text, value);
+    append_quoted(out, text.data, '"');
     bytes_done(&text);
 }
 
-/* One line: the names, or the values, of all keys but the arrays. A member b of an object a is the
- * column a_b. */
-static bool print_csv_line(json_t *row, bool names)
+static void append_sql(bytes *out, const char *name, const json_t *value)
 {
-    bytes line = { 0 };
-    const char *key, *inner_key;
+    (void)name;
+    if (json_is_string(value))
+        append_quoted(out, json_string_value(value), '\'');
+    else if (json_is_null(value))
+        bytes_text(out, "NULL");
+    else
+        append_plain(out, value);
+}
+
+static void append_sql_column(bytes *out, const char *name, const json_t *value)
+{
+    bytes_printf(out, "%s %s", name,
+                 json_is_string(value) ? "TEXT"
+                 : json_is_real(value) ? "REAL"
+                                       : "INTEGER");
+}
+
+/* A member b of an object a is the column a_b. */
+static void append_columns(bytes *out, json_t *row, const char *between, append_cell *append)
+{
+    const char *key, *inner_key, *before = "";
     json_t *value, *inner;
     json_object_foreach (row, key, value) {
-        if (json_is_object(value)) {
-            json_object_foreach (value, inner_key, inner) {
-                bytes_text(&line, ",");
-                if (names)
-                    bytes_printf(&line, "%s_%s", key, inner_key);
-                else
-                    append_cell(&line, inner);
-            }
-        } else if (!json_is_array(value)) {
-            bytes_text(&line, line.size > 0 ? "," : "");
-            if (names)
-                bytes_text(&line, key);
-            else
-                append_cell(&line, value);
+        if (json_is_array(value))
+            continue;
+        if (!json_is_object(value)) {
+            bytes_text(out, before);
+            append(out, key, value);
         }
+        json_object_foreach (value, inner_key, inner) {
+            bytes name = { 0 };
+            bytes_printf(&name, "%s_%s", key, inner_key);
+            bytes_text(out, before);
+            append(out, name.data, inner);
+            bytes_done(&name);
+            before = between;
+        }
+        before = between;
     }
-    bytes_text(&line, "\n");
-    bool good = out_write(line.data, line.size);
-    bytes_done(&line);
+}
+
+static bool print_csv(json_t *row, bool with_names)
+{
+    bytes text = { 0 };
+    if (with_names) {
+        append_columns(&text, row, ",", append_name);
+        bytes_text(&text, "\n");
+    }
+    append_columns(&text, row, ",", append_csv);
+    bytes_text(&text, "\n");
+    bool good = out_write(text.data, text.size);
+    bytes_done(&text);
+    return good;
+}
+
+static bool print_sql(json_t *row, bool with_table)
+{
+    bytes text = { 0 };
+    if (with_table) {
+        bytes_text(&text, "CREATE TABLE IF NOT EXISTS llama_bench (\n  ");
+        append_columns(&text, row, ",\n  ", append_sql_column);
+        bytes_text(&text, "\n);\n\n");
+    }
+    bytes_text(&text, "INSERT INTO llama_bench (");
+    append_columns(&text, row, ", ", append_name);
+    bytes_text(&text, ") VALUES (");
+    append_columns(&text, row, ", ", append_sql);
+    bytes_text(&text, ");\n");
+    bool good = out_write(text.data, text.size);
+    bytes_done(&text);
     return good;
 }
 
@@ -408,8 +469,8 @@ bool bench_report_row(bench_report *report, const cera_engine_info *info, const 
     json_t *row = row_to_json(report, info, test, samples);
     if (report->format == BENCH_JSONL)
         return out_json(row);
-    if (report->format == BENCH_CSV) {
-        bool good = (!first || print_csv_line(row, true)) && print_csv_line(row, false);
+    if (report->format == BENCH_CSV || report->format == BENCH_SQL) {
+        bool good = (report->format == BENCH_CSV ? print_csv : print_sql)(row, first);
         json_decref(row);
         return good;
     }

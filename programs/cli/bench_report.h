@@ -8,7 +8,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-typedef enum bench_format { BENCH_MD, BENCH_CSV, BENCH_JSON, BENCH_JSONL } bench_format;
+typedef enum bench_format { BENCH_MD, BENCH_CSV, BENCH_JSON, BENCH_JSONL, BENCH_SQL } bench_format;
 
 /* What is measured: a prompt of n_prompt tokens, or the generation of n_gen, the other is 0. */
 typedef struct bench_test {

@@ -101,7 +101,9 @@ static bench_format read_format(const cli_args *args)
     static const struct {
         const char *name;
         bench_format format;
-    } names[] = { { "md", BENCH_MD }, { "csv", BENCH_CSV }, { "json", BENCH_JSON } };
+    } names[] = {
+        { "md", BENCH_MD }, { "csv", BENCH_CSV }, { "json", BENCH_JSON }, { "sql", BENCH_SQL }
+    };
     if (!is_set(args, OPT_OUTPUT)) {
         if (wants_envelope(args) && strcmp(args->option[OPT_FORMAT].text, "jsonl") == 0)
             return BENCH_JSONL;

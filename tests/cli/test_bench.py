@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import statistics
 import tempfile
 import time
@@ -187,6 +188,24 @@ class BenchTest(unittest.TestCase):
         self.assertGreater(float(rows[0]["avg_ts"]), 0)
         self.assertEqual((rows[0]["itl_ns_p50"], rows[0]["embeddings"]), ("", "0"))
         self.assertGreater(int(rows[1]["itl_ns_p50"]), 0)
+
+    def test_sql(self):
+        args = ["-p", "8", "-n", "4", "-r", "2", "-o", "sql"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "it's\na \"model\".gguf")
+            shutil.copy(TINY_FILE, path)
+            base = sqlite3.connect(":memory:")
+            for result in (bench(*args), cera("bench", path, "-q", *args)):
+                self.assertEqual((result.code, result.err), (0, ""), result)
+                base.executescript(result.out)
+        base.row_factory = sqlite3.Row
+        rows = [dict(row) for row in base.execute("SELECT * FROM llama_bench")]
+        self.assertEqual([(r["model_filename"], r["n_prompt"], r["n_gen"]) for r in rows],
+                         [(m, p, n) for m in (TINY, path) for p, n in ((8, 0), (0, 4))])
+        columns = next(csv.DictReader(io.StringIO(bench(*args[:-1], "csv").out)))
+        self.assertEqual(list(columns), list(rows[0]))
+        self.assertEqual((rows[0]["itl_ns_p50"], rows[0]["embeddings"]), (None, 0))
+        self.assertAlmostEqual(rows[0]["avg_ts"], rows[0]["p50_ts"], delta=rows[0]["avg_ts"] * 1e-6)
 
     def test_streams(self):
         result = cera("bench", TINY, "-p", "8", "-n", "0", "-r", "2", "-v", "--json")
