@@ -104,7 +104,7 @@ static bound bound_of(const bench_setup *setup, const bench_test *test,
 {
     const cera_roofline *r = &setup->roofline;
     series ns = series_of_ns(samples->run_ns, (size_t)samples->n_runs);
-    double seconds = ns.mean * 1e-9;
+    double seconds = fmax(ns.mean, 1.0) * 1e-9;
     series_done(&ns);
     if (test->n_gen > 0)
         return (bound){ "read", "GB/s", r->read_rate,
