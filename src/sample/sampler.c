@@ -446,17 +446,19 @@ void cr_sampler_break(cr_sampler *sampler, int32_t id)
 
 /* ---- one token --------------------------------------------------------------------------- */
 
-/* Most words of a mask are all zeros or all ones. */
+/* Takes those with a 1 out of the choice. Most words are all zeros or all ones. */
+static void forbid(float *logits, size_t start, size_t end, uint64_t word)
+{
+    for (size_t i = start; word != 0 && i < end; i++, word >>= 1) {
+        if ((word & 1) != 0)
+            logits[i] = -INFINITY;
+    }
+}
+
 static void apply_mask(const uint64_t *allowed, float *logits, size_t n_vocab)
 {
-    for (size_t start = 0; start < n_vocab; start += 64) {
-        uint64_t word = allowed[start / 64];
-        size_t end = CR_MIN(start + 64, n_vocab);
-        for (size_t i = start; word != UINT64_MAX && i < end; i++) {
-            if ((word >> (i - start) & 1) == 0)
-                logits[i] = -INFINITY;
-        }
-    }
+    for (size_t start = 0; start < n_vocab; start += 64)
+        forbid(logits, start, CR_MIN(start + 64, n_vocab), ~allowed[start / 64]);
 }
 
 static void apply_bias(const cr_sampler *sampler, float *logits)
@@ -471,10 +473,8 @@ static void apply_bias(const cr_sampler *sampler, float *logits)
     }
     if (!sampler->has_ban)
         return;
-    for (size_t id = 0; id < sampler->n_vocab; id++) {
-        if (sampler->banned[id / 64] >> (id % 64) & 1)
-            logits[id] = -INFINITY;
-    }
+    for (size_t start = 0; start < sampler->n_vocab; start += 64)
+        forbid(logits, start, CR_MIN(start + 64, sampler->n_vocab), sampler->banned[start / 64]);
 }
 
 /* -1 when there is no candidate. */
@@ -542,15 +542,33 @@ cera_status cr_sampler_next(cr_sampler *sampler, const float *logits, const uint
     return CERA_OK;
 }
 
+enum { PIECE = 64 };
+
+/* Of a piece of a known length, so that compilers compare vectors. */
+static bool has_greater(const float *logits, float max)
+{
+    int found = 0;
+    for (int i = 0; i < PIECE; i++)
+        found |= logits[i] > max;
+    return found != 0;
+}
+
+/* Of 150,000 logits about a dozen are greater than all before them: pieces without one are passed
+ * over. */
 int32_t cr_argmax(const float *logits, size_t n)
 {
     int32_t best = -1;
     float max = -INFINITY;
-    for (size_t i = 0; i < n; i++) {
-        /* False for NaN; an infinity is as little a logit as NaN is. */
-        if (logits[i] > max && logits[i] <= FLT_MAX) {
-            max = logits[i];
-            best = (int32_t)i;
+    for (size_t start = 0; start < n; start += PIECE) {
+        size_t end = CR_MIN(start + PIECE, n);
+        if (end - start == PIECE && !has_greater(logits + start, max))
+            continue;
+        for (size_t i = start; i < end; i++) {
+            /* False for NaN; an infinity is as little a logit as NaN is. */
+            if (logits[i] > max && logits[i] <= FLT_MAX) {
+                max = logits[i];
+                best = (int32_t)i;
+            }
         }
     }
     return best;

@@ -154,6 +154,18 @@ static void test_argmax(void **state)
     assert_int_equal(cr_argmax((const float[]){ -INFINITY, -INFINITY }, 2), -1);
     assert_int_equal(cr_argmax((const float[]){ 1.0f, INFINITY }, 2), 0);
     assert_int_equal(cr_argmax(NULL, 0), -1);
+
+    /* The first of two that are equal, wherever they are, behind lesser ones and what is none. */
+    enum { N = 203 };
+    float logits[N];
+    for (int at = 0; at < N; at++) {
+        for (int i = 0; i < N; i++)
+            logits[i] = (float)(i % 3) - 4.0f;
+        logits[N - 1 - at] = INFINITY;
+        logits[(at + 70) % N] = NAN;
+        logits[at] = logits[CR_MIN(at + 66, N - 1)] = 5.0f;
+        assert_int_equal(cr_argmax(logits, N), at);
+    }
 }
 
 /* The bias counts in the greedy choice, the penalty does not. */
@@ -176,6 +188,25 @@ static void test_greedy_bias_and_penalty(void **state)
     assert_int_equal(next(sampler, logits), 2);
     cr_sampler_ban(sampler, 2);
     assert_int_equal(next(sampler, logits), 0);
+    cr_sampler_free(sampler);
+}
+
+/* Each ban takes one token, in whatever word of bits it is. */
+static void test_many_bans(void **state)
+{
+    (void)state;
+    enum { N = 150 };
+    float logits[N];
+    for (int i = 0; i < N; i++)
+        logits[i] = (float)(i * 37 % N);
+    cera_generate_options options = plain_options();
+    options.temperature = 0.0f;
+    cr_sampler *sampler = new_sampler(N, &options);
+    for (int i = N - 1; i > 0; i--) {
+        int32_t best = next(sampler, logits);
+        assert_int_equal(best * 37 % N, i);
+        cr_sampler_ban(sampler, best);
+    }
     cr_sampler_free(sampler);
 }
 
@@ -601,6 +632,7 @@ int main(void)
         cmocka_unit_test(test_greedy),
         cmocka_unit_test(test_argmax),
         cmocka_unit_test(test_greedy_bias_and_penalty),
+        cmocka_unit_test(test_many_bans),
         cmocka_unit_test(test_no_candidate),
         cmocka_unit_test(test_masked_is_never_drawn),
         cmocka_unit_test(test_top_k_keeps_ties),
