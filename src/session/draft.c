@@ -136,7 +136,8 @@ static int ask(const cr_drafter *d, int n_most, int32_t *out)
         if (id < 0)
             break;
         out[n++] = id;
-        if (n < most && cr_session_advance(other, id, NULL, 0, NULL) != CERA_OK)
+        if (n < most &&
+            cr_session_advance(other, id, NULL, 0, (cr_meanwhile){ NULL }, NULL) != CERA_OK)
             break;
     }
     return cr_session_settle(other, NULL) == CERA_OK ? n : 0;

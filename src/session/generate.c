@@ -1,8 +1,9 @@
 /* Generating: sample, show, compute, until something ends it.
  *
- *     logits -> sampler -> token -> pieces -> whole characters -> no stop text in them -> sink
- *                            '--> session: its keys and values, the next logits, and those behind
- *                                 guesses (draft.h), which are used if they come true */
+ *     logits -> sampler -> token -> session: its keys and values, the next logits, and those behind
+ *                            |     guesses (draft.h), which are used if they come true
+ *                            '--> meanwhile: pieces -> whole characters -> no stop text in them
+ *                                 -> sink */
 #include "session/draft.h"
 #include "session/session.h"
 
@@ -34,6 +35,14 @@ typedef struct generation {
     cr_stop stop;
     bool hit_stop_text;
     size_t n_vocab;
+    cera_summary *summary;
+    uint64_t start_ns;
+    struct {
+        int32_t id;
+        cera_status status;
+        bool wanted; /* the sink's answer */
+        uint64_t took_ns;
+    } shown; /* the token at hand */
 } generation;
 
 static cera_status check_options(const generation *g)
@@ -183,27 +192,35 @@ static bool show_token(const generation *g, int32_t id)
     return g->sink->on_token(g->sink->user, &info) == 0;
 }
 
-/* Hands a token on. *finished tells whether that ends the generation, and *finish why. */
-static cera_status show(generation *g, int32_t id, bool *finished, cera_finish *finish)
+/* The token's text, as far as it is whole and begins no stop text. */
+static cera_status show_piece(generation *g, int32_t id, bool *wanted)
 {
-    if (g->sink->on_token || g->sink->on_text)
-        cr_session_step_aside(g->session);
-    bool wanted = show_token(g, id);
-    if (g->env->vocab) {
-        size_t n_ready = 0, n_history = 0;
-        const int32_t *history = cr_session_history(g->session, &n_history);
-        int32_t previous = n_history > 0 ? history[n_history - 1] : -1;
-        cr_str piece = cr_vocab_piece_after(g->env->vocab, previous, id);
-        g->text.size = 0;
-        if (!cr_detok_push(&g->detok, piece, &g->text) ||
-            !cr_stop_push(&g->stop, g->text.data, g->text.size, &n_ready, &g->hit_stop_text))
-            return cr_fail_nomem(g->err, g->text.size, "generated text");
-        wanted = show_text(g, n_ready) && wanted;
-        cr_stop_take(&g->stop, n_ready);
-    }
-    *finished = g->hit_stop_text || !wanted;
-    *finish = g->hit_stop_text ? CERA_FINISH_STOP : CERA_FINISH_SINK;
+    size_t n_ready = 0, n_history = 0;
+    const int32_t *history = cr_session_history(g->session, &n_history);
+    int32_t previous = n_history > 0 ? history[n_history - 1] : -1;
+    cr_str piece = cr_vocab_piece_after(g->env->vocab, previous, id);
+    g->text.size = 0;
+    if (!cr_detok_push(&g->detok, piece, &g->text) ||
+        !cr_stop_push(&g->stop, g->text.data, g->text.size, &n_ready, &g->hit_stop_text))
+        return cr_fail_nomem(g->err, g->text.size, "generated text");
+    *wanted = show_text(g, n_ready) && *wanted;
+    cr_stop_take(&g->stop, n_ready);
     return CERA_OK;
+}
+
+/* Hands a token on, while it is computed or waits for that. */
+static void show(void *ctx)
+{
+    generation *g = ctx;
+    const cera_os *os = &g->env->host->os;
+    uint64_t start = os->clock_ns(os->ctx);
+    g->shown.wanted = show_token(g, g->shown.id);
+    if (g->env->vocab)
+        g->shown.status = show_piece(g, g->shown.id, &g->shown.wanted);
+    uint64_t end = os->clock_ns(os->ctx);
+    g->shown.took_ns = end - start;
+    if (g->summary->n_generated++ == 0)
+        g->summary->first_token_ms = (double)(end - g->start_ns) / 1e6;
 }
 
 /* Without adapters logits of which none is finite are the model's fault. */
@@ -237,25 +254,28 @@ static cera_status choose(generation *g, int32_t *id)
     return is_end(g, *id) ? CERA_OK : status;
 }
 
-/* Computes the token, and with it guesses at those to come. */
-static cera_status advance(generation *g, int32_t id, cera_summary *summary)
+/* Computes the token, and with it guesses at those to come; shows it meanwhile. */
+static cera_status advance(generation *g, int32_t id)
 {
+    cera_summary *summary = g->summary;
+    const cr_meanwhile shows = { show, g };
+    g->shown.id = id;
     if (!g->drafter)
-        return cr_session_advance(g->session, id, NULL, 0, g->err);
+        return cr_session_advance(g->session, id, NULL, 0, shows, g->err);
     if (cr_session_foresees(g->session, id)) {
         summary->n_accepted++;
         cr_drafter_hit(g->drafter);
-        return cr_session_advance(g->session, id, NULL, 0, g->err);
+        return cr_session_advance(g->session, id, NULL, 0, shows, g->err);
     }
     int most = cr_session_draft_room(g->session);
     if (g->options->max_tokens >= 0) /* no guess behind the last token */
-        most = (int)CR_MIN((size_t)most, (size_t)g->options->max_tokens - summary->n_generated);
+        most = (int)CR_MIN((size_t)most, (size_t)g->options->max_tokens - summary->n_generated - 1);
     int32_t guesses[CR_MAX_DRAFT];
     int n = cr_drafter_guess(g->drafter, id, most, guesses);
     const cera_os *os = &g->env->host->os;
     uint64_t start = os->clock_ns(os->ctx);
-    CR_TRY(cr_session_advance(g->session, id, guesses, n, g->err));
-    cr_drafter_paid(g->drafter, n, os->clock_ns(os->ctx) - start);
+    CR_TRY(cr_session_advance(g->session, id, guesses, n, shows, g->err));
+    cr_drafter_paid(g->drafter, n, os->clock_ns(os->ctx) - start - g->shown.took_ns);
     summary->n_drafted += (size_t)n;
     return CERA_OK;
 }
@@ -273,10 +293,11 @@ static cera_status make_room(generation *g, size_t n_keep, size_t n_left)
     return cr_session_reserve(g->session, CR_MIN(n_left, cr_session_room(g->session)), 0, g->err);
 }
 
-static cera_status loop(generation *g, cera_summary *summary)
+static cera_status loop(generation *g)
 {
     const cera_os *os = &g->env->host->os;
-    uint64_t start = os->clock_ns(os->ctx);
+    cera_summary *summary = g->summary;
+    g->start_ns = os->clock_ns(os->ctx);
     int max_tokens = g->options->max_tokens;
     size_t n_keep = (size_t)CR_MAX(g->options->n_keep, 0);
     for (;;) {
@@ -311,15 +332,11 @@ static cera_status loop(generation *g, cera_summary *summary)
             summary->finish = CERA_FINISH_STOP;
             return CERA_OK;
         }
-        bool finished;
-        cera_finish finish = CERA_FINISH_STOP;
-        CR_TRY(show(g, id, &finished, &finish));
-        if (summary->n_generated++ == 0)
-            summary->first_token_ms = (double)(os->clock_ns(os->ctx) - start) / 1e6;
-        CR_TRY(advance(g, id, summary));
+        CR_TRY(advance(g, id));
+        CR_TRY(g->shown.status);
         *cr_session_detok(g->session) = g->detok;
-        if (finished) {
-            summary->finish = finish;
+        if (g->hit_stop_text || !g->shown.wanted) {
+            summary->finish = g->hit_stop_text ? CERA_FINISH_STOP : CERA_FINISH_SINK;
             return CERA_OK;
         }
     }
@@ -362,9 +379,10 @@ cera_status cr_session_generate(cr_session *session, const cera_generate_options
     const cera_os *os = &env->host->os;
     uint64_t start = os->clock_ns(os->ctx);
     cera_summary sum = { 0 };
+    g.summary = &sum;
     cera_status status = prepare(&g);
     if (status == CERA_OK) {
-        status = loop(&g, &sum);
+        status = loop(&g);
         cera_status settled = cr_session_settle(session, status == CERA_OK ? err : NULL);
         status = status == CERA_OK ? settled : status;
     }

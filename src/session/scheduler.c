@@ -14,6 +14,7 @@ typedef struct request {
     cr_seat *seat;
     struct request *next;
     bool in_step;
+    bool is_busy;           /* its thread does something else meanwhile, so it cannot lead */
     _Atomic uint32_t state; /* WAITING until the leader says otherwise */
     cera_status status;
     cera_error err;
@@ -99,6 +100,11 @@ static void set_seat(cr_scheduler *s, cr_seat *seat, cr_seat_state state)
     tell_leader(s);
 }
 
+static bool has_state(const request *r, uint32_t state)
+{
+    return atomic_load_explicit(&r->state, memory_order_relaxed) == state;
+}
+
 static void enqueue(cr_scheduler *s, request *r)
 {
     if (s->last)
@@ -126,7 +132,7 @@ static void tell(cr_scheduler *s, const request *own)
         *link = r->next;
         s->n_waiting--;
         others = others || r != own;
-        if (r->seat->state != CR_SEAT_AWAY)
+        if (r->seat->state != CR_SEAT_AWAY && !r->is_busy)
             set_seat(s, r->seat, CR_SEAT_DUE);
         atomic_store_explicit(&r->state, DONE, memory_order_release);
     }
@@ -241,20 +247,23 @@ static void compute(cr_scheduler *s, const request *own)
     tell(s, own);
 }
 
-/* The one that has waited longest leads next; nobody does when there is none. */
+/* The one that has waited longest leads next; nobody does when there is none, or all are busy. */
 static void hand_on(cr_scheduler *s)
 {
-    s->is_led = s->first != NULL;
+    request *next = s->first;
+    while (next && next->is_busy)
+        next = next->next;
+    s->is_led = next != NULL;
     if (!s->is_led)
         return;
-    atomic_store_explicit(&s->first->state, LEADS, memory_order_release);
+    atomic_store_explicit(&next->state, LEADS, memory_order_release);
     wake(s, &s->n_told);
 }
 
 /* Computes steps until the caller's own request is done, then hands on. */
 static void lead(cr_scheduler *s, const request *own)
 {
-    while (atomic_load_explicit(&own->state, memory_order_relaxed) != DONE) {
+    while (!has_state(own, DONE)) {
         gather(s);
         if (!end_cancelled(s, own))
             compute(s, own);
@@ -274,7 +283,27 @@ static uint32_t wait_turn(cr_scheduler *s, const request *r)
     }
 }
 
+/* What the thread does while its run waits, or is computed by others. */
+static void do_meanwhile(cr_scheduler *s, request *r)
+{
+    r->is_busy = true;
+    cr_lock_drop(&s->lock);
+    cr_seat_meanwhile(r->seat);
+    cr_lock_take(&s->lock);
+    r->is_busy = false;
+    if (has_state(r, DONE) && r->seat->state != CR_SEAT_AWAY)
+        set_seat(s, r->seat, CR_SEAT_DUE);
+}
+
 /* ---- for sessions ------------------------------------------------------------------------ */
+
+void cr_seat_meanwhile(cr_seat *seat)
+{
+    cr_meanwhile meanwhile = seat->meanwhile;
+    seat->meanwhile = (cr_meanwhile){ NULL };
+    if (meanwhile.run)
+        meanwhile.run(meanwhile.ctx);
+}
 
 void cr_scheduler_seat(cr_scheduler *s, cr_seat *seat, cr_seat_state state)
 {
@@ -297,9 +326,12 @@ cera_status cr_scheduler_run(cr_scheduler *s, cr_seat *seat, const cr_batch_seq 
     enqueue(s, &r);
     if (seat->state == CR_SEAT_DUE)
         set_seat(s, seat, CR_SEAT_PRESENT);
-    bool leads = !s->is_led;
-    s->is_led = true;
-    if (!leads) {
+    if (seat->meanwhile.run)
+        do_meanwhile(s, &r);
+    bool leads = !s->is_led && has_state(&r, WAITING);
+    if (leads) {
+        s->is_led = true;
+    } else {
         cr_lock_drop(&s->lock);
         leads = wait_turn(s, &r) == LEADS;
         if (leads)

@@ -12,7 +12,8 @@
  * starve inputs, and while others are about chunks are short, so that inputs do not hold up tokens.
  *
  * After a step its sessions sample, all at once, on their own threads. The next leader waits for
- * them: they are due. Whoever runs the user's code is not due, so a slow reader holds up nobody. */
+ * them: they are due. Whoever runs the user's code is not due, and does so while its run is in the
+ * queue or in a step, so a slow reader holds up nobody, and a quick one misses no step. */
 #ifndef CR_SCHEDULER_H
 #define CR_SCHEDULER_H
 
@@ -46,13 +47,22 @@ typedef enum cr_seat_state {
     CR_SEAT_DUE,     /* it has computed and will go on at once: set by cr_scheduler_run */
 } cr_seat_state;
 
+/* What the thread of a run does between queueing and waiting; NULL: nothing. */
+typedef struct cr_meanwhile {
+    void (*run)(void *ctx);
+    void *ctx;
+} cr_meanwhile;
+
 typedef struct cr_seat {
     cr_seat_state state;
+    cr_meanwhile meanwhile; /* of the next run, which clears it */
 } cr_seat;
 
+/* Runs it and clears it: for who computes without a scheduler. */
+void cr_seat_meanwhile(cr_seat *seat);
+
 /* Changes the state, to CR_SEAT_AWAY or CR_SEAT_PRESENT. A call that computes begins with the
- * second and ends with the first. A session that runs foreign code (a sink, a run on another
- * engine) is not due meanwhile. */
+ * second and ends with the first. A session that runs on another engine is not due meanwhile. */
 void cr_scheduler_seat(cr_scheduler *scheduler, cr_seat *seat, cr_seat_state state);
 
 /* Computes, perhaps with others. Fails as plan_run; what happens to the others is no concern of

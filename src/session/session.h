@@ -85,15 +85,16 @@ cera_status cr_session_embed(const cr_session_env *env, const cr_session *like, 
 cera_status cr_session_reserve(cr_session *session, size_t n, int n_draft, cera_error *err);
 cera_status cr_session_settle(cr_session *session, cera_error *err);
 /* Moves forward by one token, and computes it unless it was foreseen; with it, as far as there is
- * room, draft[n_draft], guesses at what will follow. Not cancelled: one token is the grain of a
- * cancel. */
+ * room, draft[n_draft], guesses at what will follow. `meanwhile` runs once it is sure to be computed
+ * (at once if it was foreseen), before the logits change. Not cancelled: one token is the grain of
+ * a cancel. */
 cera_status cr_session_advance(cr_session *session, int32_t id, const int32_t *draft, int n_draft,
-                               cera_error *err);
+                               cr_meanwhile meanwhile, cera_error *err);
 /* Whether `id` was guessed, so that advancing by it computes nothing. */
 bool cr_session_foresees(const cr_session *session, int32_t id);
 /* How many guesses can be computed with the next token. */
 int cr_session_draft_room(const cr_session *session);
-/* Before the sink runs, which may take its time: others go on without this session meanwhile. */
+/* Before a run on another engine: others go on without this session meanwhile. */
 void cr_session_step_aside(cr_session *session);
 /* Whether a cancel is pending; clears it. */
 bool cr_session_take_cancel(cr_session *session);

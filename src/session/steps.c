@@ -170,16 +170,12 @@ int cr_session_draft_room(const cr_session *session)
     return CR_MAX(CR_MIN(room, a->max - n_lag), 0);
 }
 
-cera_status cr_session_advance(cr_session *session, int32_t id, const int32_t *draft, int n_draft,
-                               cera_error *err)
+static cera_status compute_token(cr_session *session, int32_t id, const int32_t *draft, int n_draft,
+                                 cera_error *err)
 {
     cr_pages *pages = session->env.pages;
     cr_line *now = &session->now;
     cr_ahead *a = &session->ahead;
-    if (cr_session_foresees(session, id)) {
-        take_row(session);
-        return CERA_OK;
-    }
     drop_guesses(session);
     if (a->taken > 0 && (a->taken > a->max || cr_line_room(now, pages) <= a->taken))
         CR_TRY(catch_up(session, err));
@@ -203,6 +199,21 @@ cera_status cr_session_advance(cr_session *session, int32_t id, const int32_t *d
     a->first = n_lag;
     take_row(session);
     return CERA_OK;
+}
+
+cera_status cr_session_advance(cr_session *session, int32_t id, const int32_t *draft, int n_draft,
+                               cr_meanwhile meanwhile, cera_error *err)
+{
+    cera_status status = CERA_OK;
+    session->seat.meanwhile = meanwhile;
+    if (cr_session_foresees(session, id)) {
+        cr_seat_meanwhile(&session->seat);
+        take_row(session);
+    } else {
+        status = compute_token(session, id, draft, n_draft, err);
+    }
+    session->seat.meanwhile = (cr_meanwhile){ NULL };
+    return status;
 }
 
 cera_status cr_session_settle(cr_session *session, cera_error *err)

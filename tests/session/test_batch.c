@@ -253,6 +253,7 @@ typedef struct caller {
     cr_scheduler *scheduler;
     pthread_t thread;
     int n_rows, n_runs;
+    cr_meanwhile meanwhile;
     atomic_int cancel;
     cera_status status;
 } caller;
@@ -260,7 +261,7 @@ typedef struct caller {
 static void *call(void *arg)
 {
     caller *c = arg;
-    cr_seat seat = { 0 };
+    cr_seat seat = { .meanwhile = c->meanwhile };
     cr_batch_seq seq = { .n_rows = c->n_rows, .cancel = &c->cancel };
     cr_scheduler_seat(c->scheduler, &seat, CR_SEAT_PRESENT);
     for (int i = 0; i < c->n_runs && c->status == CERA_OK; i++)
@@ -389,6 +390,53 @@ static void who_waits_can_be_cancelled(void **state)
     assert_int_equal(plan.n, 2);
     assert_int_equal(plan.notes[1].n_rows, 101);
     cr_scheduler_free(scheduler);
+}
+
+typedef struct errand {
+    atomic_int n_begun, is_over;
+} errand;
+
+static void run_errand(void *ctx)
+{
+    errand *e = ctx;
+    atomic_fetch_add(&e->n_begun, 1);
+    while (atomic_load(&e->is_over) == 0)
+        sleep_us(50);
+}
+
+/* Its run is in the next step, it is not asked to lead, and nobody waits for it. */
+static void who_is_busy_misses_no_step(void **state)
+{
+    (void)state;
+    static cr_plan plan;
+    static caller callers[4];
+    errand e = { 0 };
+    cr_host host;
+    cr_scheduler *scheduler = new_scheduler(&host, &plan, 8);
+    for (int i = 0; i < 3; i++) {
+        callers[i] = (caller){ .scheduler = scheduler, .n_rows = 1, .n_runs = i == 0 ? 2 : 1 };
+        if (i == 1)
+            callers[i].meanwhile = (cr_meanwhile){ run_errand, &e };
+        assert_int_equal(pthread_create(&callers[i].thread, NULL, call, &callers[i]), 0);
+        while (n_waiting(scheduler) <= i)
+            sleep_us(50);
+    }
+    atomic_store(&plan.open, 1);
+    pthread_join(callers[0].thread, NULL);
+    pthread_join(callers[2].thread, NULL);
+    assert_int_equal(plan.n, 2);
+    assert_int_equal(plan.notes[1].n_seqs, 3);
+    callers[3] = (caller){ .scheduler = scheduler, .n_rows = 1, .n_runs = 2 };
+    call(&callers[3]);
+    assert_int_equal(plan.n, 4);
+    assert_int_equal(atomic_load(&e.n_begun), 1);
+    atomic_store(&e.is_over, 1);
+    pthread_join(callers[1].thread, NULL);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(callers[i].status, CERA_OK);
+    assert_int_equal(plan.n, 4);
+    cr_scheduler_free(scheduler);
+    assert_int_equal(cr_host_live(&host), 0);
 }
 
 /* ---- sessions on threads ----------------------------------------------------------------- */
@@ -606,6 +654,7 @@ int main(void)
         cmocka_unit_test(steps_have_tokens_and_a_chunk),
         cmocka_unit_test(nobody_starves),
         cmocka_unit_test(who_waits_can_be_cancelled),
+        cmocka_unit_test(who_is_busy_misses_no_step),
         cmocka_unit_test_teardown(neighbours_change_nothing, tell_seed),
     };
     return cmocka_run_group_tests(tests, build_models, drop_models);

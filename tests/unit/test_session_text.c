@@ -28,9 +28,9 @@ static script play;
 /* Logits for the token after the batch: the script starts behind one BOS, and ends in EOS. */
 static cera_status run_script(void *ctx, cr_seat *seat, const cr_batch_seq *seq, cera_error *err)
 {
-    (void)seat;
     (void)err;
     const script *s = ctx;
+    cr_seat_meanwhile(seat);
     if (seq->n_logits == 0)
         return CERA_OK;
     size_t next = (size_t)(seq->n_past + seq->n_rows) - 1;
