@@ -25,19 +25,20 @@ enum {
     COUNT_ONE = 2,
     LINE = 64, /* bytes that move between cores together */
 
-    SPIN_NS = 30000,   /* a sleep and its wake cost 5 to 50 us, so spinning longer gains nothing */
+    SPIN_NS = 60000,   /* a sleep and its wake cost 5 to 50 us, so spinning longer gains nothing */
     SPIN_SHRINK = 4,   /* after a wait that was too long */
-    SPIN_FLOOR = 64,   /* the shortest spin is this part of the longest */
-    PROBE_EVERY = 32,  /* one wait in so many spins in full again */
+    SPIN_GROW = 2,     /* after one that was not */
+    SPIN_FLOOR = 128,  /* the shortest spin is this part of the longest */
+    PROBE_EVERY = 64,  /* one wait in so many spins in full again */
     CALIBRATE = 500,   /* pauses in one measurement */
     SPIN_MAX = 100000, /* pauses, whatever the clock says */
 };
 
 /* `spin` is how many pauses a waiter spends before it sleeps. When there are more workers than
  * processors, the one that is waited for cannot run while others spin, so each wait that ends in
- * sleep shortens the next ones. A full spin from time to time finds out whether that is over; if
- * so, all are full again, because short ones would turn every wait that is a little longer into a
- * sleep and its wake. `spin` is read and written without order: a lost update costs microseconds,
+ * sleep shortens the next ones, and each that does not makes them longer again: one long wait is
+ * not to turn those behind it, which are a few microseconds, into sleeps and wakes. The shortest are
+ * too short for that, so a full spin from time to time finds out whether it is over. `spin` is read and written without order: a lost update costs microseconds,
  * not correctness. */
 typedef struct gate {
     _Atomic uint32_t word;
@@ -111,8 +112,9 @@ static void gate_wait(const cr_pool *pool, gate *g, uint32_t seen)
 
     for (uint32_t i = 0; i < limit; i++) {
         if (gate_count(g) != seen) {
-            if (probe)
-                atomic_store_explicit(&g->spin, limit, memory_order_relaxed);
+            if (spin < pool->spin_max)
+                atomic_store_explicit(&g->spin, CR_MIN(limit * SPIN_GROW, pool->spin_max),
+                                      memory_order_relaxed);
             return;
         }
         CR_PAUSE();
