@@ -137,7 +137,7 @@ static int ask(const cr_drafter *d, int n_most, int32_t *out)
             break;
         out[n++] = id;
         if (n < most &&
-            cr_session_advance(other, id, NULL, 0, (cr_meanwhile){ NULL }, NULL) != CERA_OK)
+            cr_session_advance(other, id, NULL, 0, (cr_meanwhile){ .run = NULL }, NULL) != CERA_OK)
             break;
     }
     return cr_session_settle(other, NULL) == CERA_OK ? n : 0;

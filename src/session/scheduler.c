@@ -300,7 +300,7 @@ static void do_meanwhile(cr_scheduler *s, request *r)
 void cr_seat_meanwhile(cr_seat *seat)
 {
     cr_meanwhile meanwhile = seat->meanwhile;
-    seat->meanwhile = (cr_meanwhile){ NULL };
+    seat->meanwhile = (cr_meanwhile){ .run = NULL };
     if (meanwhile.run)
         meanwhile.run(meanwhile.ctx);
 }

@@ -212,7 +212,7 @@ cera_status cr_session_advance(cr_session *session, int32_t id, const int32_t *d
     } else {
         status = compute_token(session, id, draft, n_draft, err);
     }
-    session->seat.meanwhile = (cr_meanwhile){ NULL };
+    session->seat.meanwhile = (cr_meanwhile){ .run = NULL };
     return status;
 }
 
