@@ -116,27 +116,3 @@ void cr_kernels_values(const cr_kernels *kernels, cr_type type, const cr_tile *t
     }
 }
 
-/* Sizes are in groups of 16 blocks, which keeps every part aligned. */
-static size_t n_groups(size_t n)
-{
-    return (n + 511) / 512;
-}
-
-size_t cr_act_bytes(size_t n)
-{
-    return n_groups(n) * (512 * sizeof(float) + 512 + 16 * sizeof(float) + 32 * sizeof(int16_t));
-}
-
-cr_act cr_act_at(void *buffer, size_t n)
-{
-    const size_t groups = n_groups(n);
-    char *p = buffer;
-    cr_act act = { .f = buffer, .n = n, .prefetch = CR_PREFETCH };
-    p += groups * 512 * sizeof(float);
-    act.q = (int8_t *)p;
-    p += groups * 512;
-    act.d = (float *)(void *)p;
-    p += groups * 16 * sizeof(float);
-    act.sum = (int16_t *)(void *)p;
-    return act;
-}

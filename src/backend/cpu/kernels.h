@@ -79,9 +79,33 @@ static inline size_t cr_act_index(size_t i)
     return i / 128 * 128 + i % 32 / 16 * 64 + i / 32 % 4 * 16 + i % 16;
 }
 
-/* Bytes of a buffer for n activations, and the row laid out in it (aligned to 64). */
-size_t cr_act_bytes(size_t n);
-cr_act cr_act_at(void *buffer, size_t n);
+/* Sizes are in groups of 16 blocks, which keeps every part aligned. */
+static inline size_t cr_act_groups(size_t n)
+{
+    return (n + 511) / 512;
+}
+
+/* Bytes of a buffer for n activations, and the row laid out in it (aligned to 64). Rows are laid out
+ * again for each tile: a function that returns this in memory would make that wait for itself. */
+static inline size_t cr_act_bytes(size_t n)
+{
+    return cr_act_groups(n) *
+           (512 * sizeof(float) + 512 + 16 * sizeof(float) + 32 * sizeof(int16_t));
+}
+
+static inline cr_act cr_act_at(void *buffer, size_t n)
+{
+    const size_t groups = cr_act_groups(n);
+    char *p = (char *)buffer;
+    cr_act act = { .f = (float *)buffer, .n = n, .prefetch = CR_PREFETCH };
+    p += groups * 512 * sizeof(float);
+    act.q = (int8_t *)p;
+    p += groups * 512;
+    act.d = (float *)(void *)p;
+    p += groups * 16 * sizeof(float);
+    act.sum = (int16_t *)(void *)p;
+    return act;
+}
 
 /* y[r] = dot(row r of w, x), r in [0, n_rows). w has any alignment. */
 typedef void cr_matvec(float *y, const void *w, size_t row_bytes, size_t n_rows, const cr_act *x);
