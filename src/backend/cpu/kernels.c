@@ -115,4 +115,3 @@ void cr_kernels_values(const cr_kernels *kernels, cr_type type, const cr_tile *t
                                       tile->n, n);
     }
 }
-
