@@ -1,4 +1,4 @@
-/* Matrices of BF16 with AMX: tiles of bfloat16, by one column or many. The bits are those of
+/* Matrices of BF16 times many columns with AMX: tiles of bfloat16. The bits are those of
  * matvec_split_scalar.c, not those of the levels below.
  *
  * Activations are split in two, x = high + low, which together have 17 bits of x. One instruction
@@ -11,18 +11,16 @@
  * panel, where two neighbours of each row stand together, as tiles want what they multiply by. For a
  * few columns the two change places: rows are read where they are, and columns are the panel. */
 #include "backend/cpu/x86/amx.h"
-#include "backend/cpu/x86/avx512.h"
+#include "backend/cpu/x86/split16.h"
 
 #include <string.h>
 
 enum {
     ROWS = 16,         /* of a tile */
-    DEPTH = 32,        /* elements of a product: a block */
     PANELS = 4,        /* of ROWS rows, that the columns meet together */
     SPAN = 32,         /* blocks before panels are filled again */
     GROUPS = 2,        /* of columns, that meet two panels at the same time */
     FEW = 16,          /* columns, up to which rows are not put into panels */
-    PIECE = 512,       /* blocks of a single column that are kept: rows are longer seldom */
     AHEAD = 512 << 10, /* bytes of rows that L2 has room for twice */
 };
 
@@ -48,25 +46,6 @@ _Static_assert(FEW *DEPTH * sizeof(uint32_t) <= CR_PANEL_BLOCK_BYTES, "cr_panel_
 
 /* ---- splitting ---- */
 
-/* 32 bfloat16 become floats. */
-CR_INLINE __m512 widened(__m256i v)
-{
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
-}
-
-/* Block b of a column. */
-CR_INLINE void split_block(__m512i *high, __m512i *low, const cr_act *x, size_t b)
-{
-    const float *f = x->f + b * DEPTH;
-    const size_t n = x->n - b * DEPTH;
-    const __m512 x0 = _mm512_maskz_loadu_ps(first_lanes(n), f);
-    const __m512 x1 = _mm512_maskz_loadu_ps(first_lanes(n > 16 ? n - 16 : 0), f + 16);
-    *high = (__m512i)_mm512_cvtne2ps_pbh(x1, x0);
-    const __m512 rest0 = _mm512_sub_ps(x0, widened(_mm512_castsi512_si256(*high)));
-    const __m512 rest1 = _mm512_sub_ps(x1, widened(_mm512_extracti64x4_epi64(*high, 1)));
-    *low = (__m512i)_mm512_cvtne2ps_pbh(rest1, rest0);
-}
-
 CR_INLINE void store_block(cr_split_block *to, size_t lane, const cr_act *x, size_t b)
 {
     __m512i high, low;
@@ -82,39 +61,6 @@ void cr_split__amx(const cr_act *x)
 }
 
 /* ---- panels ---- */
-
-/* Sixteen vectors of sixteen dwords: dword j of vector i goes to dword i of vector j. */
-CR_INLINE void transpose(__m512i v[16])
-{
-    __m512i t[16];
-    CR_UNROLL
-    for (int i = 0; i < 16; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-    }
-    CR_UNROLL
-    for (int i = 0; i < 16; i += 4) {
-        v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-        v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-        v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-        v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
-    /* v[4 i + k] has dwords k, 4 + k, 8 + k and 12 + k of rows 4 i to 4 i + 3. */
-    CR_UNROLL
-    for (int k = 0; k < 4; k++) {
-        const __m512i low0 = _mm512_shuffle_i32x4(v[k], v[4 + k], 0x88);
-        const __m512i high0 = _mm512_shuffle_i32x4(v[k], v[4 + k], 0xdd);
-        const __m512i low1 = _mm512_shuffle_i32x4(v[8 + k], v[12 + k], 0x88);
-        const __m512i high1 = _mm512_shuffle_i32x4(v[8 + k], v[12 + k], 0xdd);
-        t[k] = _mm512_shuffle_i32x4(low0, low1, 0x88);
-        t[8 + k] = _mm512_shuffle_i32x4(low0, low1, 0xdd);
-        t[4 + k] = _mm512_shuffle_i32x4(high0, high1, 0x88);
-        t[12 + k] = _mm512_shuffle_i32x4(high0, high1, 0xdd);
-    }
-    CR_UNROLL
-    for (int i = 0; i < 16; i++)
-        v[i] = t[i];
-}
 
 /* Block b of ROWS rows from row r on, the last one again in place of those that do not exist; zeros
  * behind their end. */
@@ -308,8 +254,7 @@ typedef struct few {
     const float_rows *w;
     const cr_act *x;
     size_t n_x;
-    uint32_t *columns; /* [room][2][DEPTH / 2][n_x]: pairs of blocks from `first` on; high, low */
-    size_t room, first;
+    uint32_t *columns; /* [blocks][2][DEPTH / 2][n_x]: pairs; high, low */
     tile_shapes *shapes;
 } few;
 
@@ -326,11 +271,10 @@ static void configure_few(const few *f, size_t n_rows)
     _tile_loadconfig(shapes);
 }
 
-static void fill_columns(few *f, size_t first, size_t n_blocks)
+static void fill_columns(const few *f)
 {
     uint32_t *to = f->columns;
-    f->first = first;
-    for (size_t b = first; b < first + n_blocks; b++) {
+    for (size_t b = 0; b * DEPTH < f->w->n; b++) {
         __m512i part[2][ROWS] = { { _mm512_setzero_si512() } };
         for (size_t c = 0; c < f->n_x; c++) {
             const cr_act *x = &f->x[c];
@@ -342,10 +286,6 @@ static void fill_columns(few *f, size_t first, size_t n_blocks)
             }
         }
         for (int i = 0; i < 2; i++, to += DEPTH / 2 * f->n_x) {
-            if (f->n_x == 1) {
-                _mm512_storeu_si512(to, part[i][0]);
-                continue;
-            }
             transpose(part[i]);
             for (size_t k = 0; k < DEPTH / 2; k++)
                 _mm512_mask_storeu_epi32(to + k * f->n_x, first_lanes(f->n_x), part[i][k]);
@@ -377,7 +317,7 @@ CR_INLINE void store_sums(float *y, size_t y_stride, float sums[ROWS][ROWS], siz
 
 /* n_tiles times ROWS rows from row r on, or one of n_rows. Products of a sum wait for each other, those
  * of others do not. */
-CR_INLINE void multiply_few(float *y, size_t y_stride, few *f, size_t r, size_t n_rows,
+CR_INLINE void multiply_few(float *y, size_t y_stride, const few *f, size_t r, size_t n_rows,
                             size_t n_tiles)
 {
     CR_UNSET tile last[4];
@@ -396,8 +336,6 @@ CR_INLINE void multiply_few(float *y, size_t y_stride, few *f, size_t r, size_t 
         _tile_zero(3);
     }
     for (size_t b = 0; b < n_blocks; b++, at += 2 * DEPTH) {
-        if (b % f->room == 0 && f->first != b)
-            fill_columns(f, b, CR_MIN(n_blocks - b, f->room));
         if ((b + 1) * DEPTH > w->n) { /* rows end within this block */
             for (size_t t = 0; t < n_tiles; t++) {
                 CR_UNSET __m512i v[ROWS];
@@ -410,7 +348,7 @@ CR_INLINE void multiply_few(float *y, size_t y_stride, few *f, size_t r, size_t 
         }
         atomic_signal_fence(memory_order_seq_cst);
         prefetch_run(ahead + b * step, step);
-        const uint32_t *columns = f->columns + b % f->room * DEPTH * f->n_x;
+        const uint32_t *columns = f->columns + b * DEPTH * f->n_x;
         _tile_loadd(6, columns, 4 * f->n_x);
         _tile_loadd(7, columns + DEPTH / 2 * f->n_x, 4 * f->n_x);
         FEW_ADD(0, 4);
@@ -433,7 +371,8 @@ CR_INLINE void multiply_few(float *y, size_t y_stride, few *f, size_t r, size_t 
 }
 
 #define MULTIPLY_FEW(n_tiles)                                                                      \
-    static void multiply_few_##n_tiles(float *y, size_t y_stride, few *f, size_t r, size_t n_rows) \
+    static void multiply_few_##n_tiles(float *y, size_t y_stride, const few *f, size_t r,          \
+                                       size_t n_rows)                                              \
     {                                                                                              \
         multiply_few(y, y_stride, f, r, n_rows, n_tiles);                                          \
     }
@@ -442,18 +381,19 @@ MULTIPLY_FEW(2)
 MULTIPLY_FEW(4)
 
 /* By tiles of rows. */
-static void (*const few_kinds[])(float *y, size_t y_stride, few *f, size_t r, size_t n_rows) = {
+static void (*const few_kinds[])(float *y, size_t y_stride, const few *f, size_t r,
+                                 size_t n_rows) = {
     [1] = multiply_few_1,
     [2] = multiply_few_2,
     [4] = multiply_few_4,
 };
 
-/* columns: room for so many blocks. */
 static void multiply_all_few(float *y, size_t y_stride, const float_rows *w, const cr_act *x,
-                             size_t n_x, uint32_t *columns, size_t room)
+                             size_t n_x, uint32_t *columns)
 {
     CR_UNSET tile_shapes shapes;
-    few f = { w, x, n_x, columns, room, SIZE_MAX, &shapes };
+    const few f = { w, x, n_x, columns, &shapes };
+    fill_columns(&f);
     size_t most = 4, r = 0, configured = 0;
     while (most > 1 && most * ROWS * w->row_bytes > AHEAD) /* of what is asked for, too */
         most /= 2;
@@ -469,20 +409,12 @@ static void multiply_all_few(float *y, size_t y_stride, const float_rows *w, con
     _tile_release();
 }
 
-/* ---- the kernels ---- */
-
-void cr_matvec_bf16__amx(float *y, const void *w, size_t row_bytes, size_t n_rows, const cr_act *x)
-{
-    CR_UNSET uint32_t columns[PIECE * DEPTH];
-    multiply_all_few(y, 0, &(float_rows){ w, row_bytes, n_rows, x->n }, x, 1, columns, PIECE);
-}
-
 void cr_matmul_bf16__amx(float *y, size_t y_stride, const void *w, size_t row_bytes, size_t n_rows,
                          const cr_act *x, size_t n_x, void *scratch)
 {
     const float_rows rows = { w, row_bytes, n_rows, x->n };
     if (n_x <= FEW)
-        multiply_all_few(y, y_stride, &rows, x, n_x, scratch, (x->n + DEPTH - 1) / DEPTH);
+        multiply_all_few(y, y_stride, &rows, x, n_x, scratch);
     else
         multiply_many(y, y_stride, &rows, x, n_x, scratch);
 }
