@@ -101,13 +101,14 @@ static void prepare_row(cr_plan *plan, const cr_input *input, int in, const cr_n
         plan->kernels->split(&act);
 }
 
-/* Prepares n rows: each worker all of them for itself, or some for all workers. */
+/* Prepares n rows: each worker all of them for itself, or some for all workers. Experts choose their
+ * rows, so these are not packed: kernels of tiles want rows that follow each other. */
 static void prepare(cr_plan *plan, int worker, cr_input *input, int in, const cr_norm *norm, int n,
-                    act_form form)
+                    act_form form, bool of_experts)
 {
     size_t n_inputs = (size_t)n * input->n_parts;
-    const bool is_local = n <= CR_LOCAL_ROWS, is_whole = !is_local && input->n_parts == 1;
-    if (form == FORM_SPLIT && !is_whole)
+    const bool is_local = n <= CR_LOCAL_ROWS, packs = !is_local && !of_experts;
+    if (form == FORM_SPLIT && !packs)
         form = FORM_FLOATS;
     if (!norm && form == FORM_FLOATS)
         return;
@@ -117,7 +118,7 @@ static void prepare(cr_plan *plan, int worker, cr_input *input, int in, const cr
             prepare_row(plan, input, in, norm, (int)i, form);
         return;
     }
-    if (form == FORM_INT8 && is_whole && plan->kernels->pack)
+    if (form == FORM_INT8 && packs && plan->kernels->pack)
         input->packed = (cr_packed *)(void *)plan->packed;
     if (form == FORM_SPLIT)
         input->split = (cr_split_block *)(void *)plan->packed;
@@ -160,8 +161,8 @@ cr_input cr_plan_input(cr_plan *plan, int worker, const cr_op *op, const cr_norm
         .prefetch = plan->backend->prefetch,
         .n_parts = 1,
     };
-    prepare(plan, worker, &input, op->in, norm, n, form_of(plan->kernels, op));
     const cr_routing *experts = cr_op_experts(op);
+    prepare(plan, worker, &input, op->in, norm, n, form_of(plan->kernels, op), experts != NULL);
     if (experts)
         input.n_parts = (size_t)experts->n_used;
     cr_plan_reduce(plan, worker, op, &input, n * (int)input.n_parts);
@@ -184,7 +185,7 @@ cr_input cr_plan_input_parts(cr_plan *plan, int worker, const cr_op *op)
         .part_bytes = cr_act_bytes(width),
     };
     int n = plan->n_rows;
-    prepare(plan, worker, &input, op->in, NULL, n, form_of(plan->kernels, op));
+    prepare(plan, worker, &input, op->in, NULL, n, form_of(plan->kernels, op), true);
     cr_plan_reduce(plan, worker, op, &input, n * experts->n_used);
     return input;
 }
