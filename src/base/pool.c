@@ -37,9 +37,9 @@ enum {
 /* `spin` is how many pauses a waiter spends before it sleeps. When there are more workers than
  * processors, the one that is waited for cannot run while others spin, so each wait that ends in
  * sleep shortens the next ones, and each that does not makes them longer again: one long wait is
- * not to turn those behind it, which are a few microseconds, into sleeps and wakes. The shortest are
- * too short for that, so a full spin from time to time finds out whether it is over. `spin` is read and written without order: a lost update costs microseconds,
- * not correctness. */
+ * not to turn those behind it, which are a few microseconds, into sleeps and wakes. The shortest
+ * are too short for that, so a full spin from time to time finds out whether it is over. `spin` is
+ * read and written without order: a lost update costs microseconds, not correctness. */
 typedef struct gate {
     _Atomic uint32_t word;
     _Atomic uint32_t spin;

@@ -3,9 +3,9 @@
  *     z = scale * (A x)      when an op has its input: A's rows split over the workers, who then meet
  *     y += B z               behind each projection, by the worker who has y, strip by strip of B
  *
- * Both are sums in one order: A x is a row times the float activations as for any float weight, at
- * all levels with the same bits; an output then is fma(z[j], b[j], y), j ascending, adapter after adapter in the order of the list. So a
- * row's result depends on its own adapters alone. */
+ * Both are sums in one order: A x is a row times the float activations as for any float weight, with
+ * the same bits at all levels; an output then is fma(z[j], b[j], y), j ascending, adapter after
+ * adapter in the order of the list. So a row's result depends on its own adapters alone. */
 #include "backend/cpu/plan.h"
 
 #include <string.h>
