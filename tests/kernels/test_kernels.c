@@ -311,6 +311,8 @@ static void check_matvec(cr_tier tier, const cr_kernels *scalar, const cr_kernel
         for (size_t i = 0; i < CR_COUNT(of_models); i++)
             if (of_models[i] % step == 0)
                 check_matvec_shape(tier, type, define, kernel, &f, of_models[i], 5);
+        if (cr_type_get(type)->block_bytes == 2) /* more than kernels lay out at a time */
+            check_matvec_shape(tier, type, define, kernel, &f, 2 * MAX_K - 7, 5);
     }
     fence_free(&f);
 }

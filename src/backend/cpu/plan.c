@@ -543,8 +543,11 @@ static cera_status cpu_open(cr_host *host, const cr_backend_options *options, cr
     if (options->tier) {
         cr_tier wanted;
         if (!cr_tier_find(options->tier, &wanted))
-            return cr_fail(err, CERA_E_ARG, "cpu_tier: \"%.32s\" is not an ISA level",
+#define TIER(id, name) " " name
+            return cr_fail(err, CERA_E_ARG,
+                           "cpu_tier: expected one of" CR_TIERS(TIER) ", found \"%.32s\"",
                            options->tier);
+#undef TIER
         tier = CR_MIN(tier, wanted);
         while (!cr_cpu_has(tier))
             tier--;

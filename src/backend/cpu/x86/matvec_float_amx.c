@@ -9,9 +9,9 @@
 
 enum {
     PAIRS = DEPTH / 2,
-    QUAD = 4 * DEPTH,   /* elements of four blocks */
-    PIECE = 128 * QUAD, /* elements of a column that are laid out at a time */
-    FLUSH = 0x8040,     /* bits of MXCSR: subnormal results and operands are zeros */
+    QUAD = 4 * DEPTH,  /* elements of four blocks */
+    PIECE = 64 * QUAD, /* elements of a column that are laid out at a time, in 64 KiB of stack */
+    FLUSH = 0x8040,    /* bits of MXCSR: subnormal results and operands are zeros */
 };
 
 /* Four blocks of the column; pair 4 i + k is element [k][i]. */
