@@ -42,7 +42,7 @@ typedef struct cr_packed {
     float d_sum[CR_LANES];            /* d times the sum of q */
 } cr_packed;
 
-/* A block of up to sixteen rows of activations as bfloat16: each is high + low, to 16 bits. */
+/* A block of up to sixteen rows of activations as bfloat16: each is high + low, to 17 bits. */
 typedef struct cr_split_block {
     uint16_t high[CR_LANES][CR_ACT_BLOCK], low[CR_LANES][CR_ACT_BLOCK];
 } cr_split_block;
