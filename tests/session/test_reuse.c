@@ -546,9 +546,14 @@ static void generate(generation *g)
     cera_sink sink = { .on_token = on_token, .user = g };
     g->status = cr_session_generate(s->session, &g->options, g->draft, &sink, &g->summary, NULL);
     size_t n;
-    cr_session_history(s->session, &n);
-    if (g->status != CERA_OK && (int)n < s->n)
-        s->n = (int)n;
+    const int32_t *history = cr_session_history(s->session, &n);
+    if (g->status != CERA_OK && (int)n < s->n) {
+        /* Room was made for a token that then was neither computed nor shown, or the last are lost. */
+        if (memcmp(history, s->history, n * sizeof *history) != 0)
+            follow_shift(g->q, s, g->options.n_keep, s->n - (int)n);
+        else
+            s->n = (int)n;
+    }
     assert_int_equal(n, s->n);
 }
 
