@@ -62,23 +62,24 @@ void cr_split__amx(const cr_act *x)
 
 /* ---- panels ---- */
 
-/* Block b of ROWS rows from row r on, the last one again in place of those that do not exist; zeros
+/* A vector is a block of a row, or a pair of sixteen rows: dwords, under the name of floats, which
+ * nothing here adds or multiplies. Block b of ROWS rows from row r on, the last one again in place of those that do not exist; zeros
  * behind their end. */
-CR_INLINE void load_rows(__m512i v[ROWS], const float_rows *w, size_t r, size_t b)
+CR_INLINE void load_rows(vec v[ROWS], const float_rows *w, size_t r, size_t b)
 {
     const size_t n = CR_MIN(w->n - b * DEPTH, (size_t)DEPTH);
     CR_UNROLL
     for (size_t k = 0; k < ROWS; k++) {
         const uint8_t *p = w->p + CR_MIN(r + k, w->n_rows - 1) * w->row_bytes + 2 * b * DEPTH;
-        v[k] = load_bytes(p, 2 * (int)n);
+        v[k] = _mm512_castsi512_ps(load_bytes(p, 2 * (int)n));
     }
 }
 
-CR_INLINE void store_tile(tile *to, const __m512i v[ROWS])
+CR_INLINE void store_tile(tile *to, const vec v[ROWS])
 {
     CR_UNROLL
     for (int k = 0; k < ROWS; k++)
-        _mm512_storeu_si512(to->part + DEPTH * k, v[k]);
+        _mm512_storeu_ps(to->part + DEPTH * k, v[k]);
 }
 
 /* Blocks [b, b + n_blocks) of the rows from row r on. Meanwhile those that are next are asked for,
@@ -94,9 +95,9 @@ static void fill_panels(workspace *work, const float_rows *w, size_t r, size_t b
             prefetch_run(next + (p * ROWS + k) * w->row_bytes,
                          CR_MIN(w->row_bytes, (size_t)SPAN * 2 * DEPTH));
         for (size_t k = 0; k < n_blocks; k++) {
-            CR_UNSET __m512i v[ROWS];
+            CR_UNSET vec v[ROWS];
             load_rows(v, w, r + p * ROWS, b + k);
-            transpose(v);
+            vec_transpose(v);
             store_tile(&work->panel[p][k], v);
         }
     }
@@ -275,20 +276,23 @@ static void fill_columns(const few *f)
 {
     uint32_t *to = f->columns;
     for (size_t b = 0; b * DEPTH < f->w->n; b++) {
-        __m512i part[2][ROWS] = { { _mm512_setzero_si512() } };
+        vec part[2][ROWS] = { { vec_zero() } };
         for (size_t c = 0; c < f->n_x; c++) {
             const cr_act *x = &f->x[c];
+            __m512i high, low;
             if (x->split) {
-                part[0][c] = _mm512_loadu_si512(x->split[b].high[x->lane]);
-                part[1][c] = _mm512_loadu_si512(x->split[b].low[x->lane]);
+                high = _mm512_loadu_si512(x->split[b].high[x->lane]);
+                low = _mm512_loadu_si512(x->split[b].low[x->lane]);
             } else {
-                split_block(&part[0][c], &part[1][c], x, b);
+                split_block(&high, &low, x, b);
             }
+            part[0][c] = _mm512_castsi512_ps(high);
+            part[1][c] = _mm512_castsi512_ps(low);
         }
         for (int i = 0; i < 2; i++, to += DEPTH / 2 * f->n_x) {
-            transpose(part[i]);
+            vec_transpose(part[i]);
             for (size_t k = 0; k < DEPTH / 2; k++)
-                _mm512_mask_storeu_epi32(to + k * f->n_x, first_lanes(f->n_x), part[i][k]);
+                _mm512_mask_storeu_ps(to + k * f->n_x, first_lanes(f->n_x), part[i][k]);
         }
     }
 }
@@ -297,13 +301,13 @@ static void fill_columns(const few *f)
 CR_INLINE void store_sums(float *y, size_t y_stride, float sums[ROWS][ROWS], size_t n_rows,
                           size_t n_x)
 {
-    CR_UNSET __m512i v[ROWS];
+    CR_UNSET vec v[ROWS];
     CR_UNROLL
     for (int k = 0; k < ROWS; k++)
-        v[k] = _mm512_loadu_si512(sums[k]);
-    transpose(v);
+        v[k] = vec_load(sums[k]);
+    vec_transpose(v);
     for (size_t c = 0; c < n_x; c++)
-        _mm512_mask_storeu_ps(y + c * y_stride, first_lanes(n_rows), _mm512_castsi512_ps(v[c]));
+        _mm512_mask_storeu_ps(y + c * y_stride, first_lanes(n_rows), v[c]);
 }
 
 #define FEW_ADD(sum, rows)                                                                         \
@@ -338,7 +342,7 @@ CR_INLINE void multiply_few(float *y, size_t y_stride, const few *f, size_t r, s
     for (size_t b = 0; b < n_blocks; b++, at += 2 * DEPTH) {
         if ((b + 1) * DEPTH > w->n) { /* rows end within this block */
             for (size_t t = 0; t < n_tiles; t++) {
-                CR_UNSET __m512i v[ROWS];
+                CR_UNSET vec v[ROWS];
                 load_rows(v, w, r + t * ROWS, b);
                 store_tile(&last[t], v);
             }

@@ -65,15 +65,17 @@ CR_INLINE __m512 each_row(const float x[4])
     return _mm512_broadcast_f32x4(_mm_loadu_ps(x));
 }
 
-/* Lane 4 r + b of each part: product b of row r, with the high and the low part of the column. */
-CR_INLINE void multiply_quad(__m512 product[2], __m512i w[16], const quad *x)
+/* w: blocks of rows, pairs as dwords under the name of floats. Lane 4 r + b of each part: product b of
+ * row r, with the high and the low part of the column. */
+CR_INLINE void multiply_quad(__m512 product[2], vec w[16], const quad *x)
 {
     __m512 even[2], odd[2];
-    transpose(w);
+    vec_transpose(w);
     even[0] = even[1] = odd[0] = odd[1] = _mm512_setzero_ps();
     CR_UNROLL
     for (int j = 0; j < PAIRS; j++) {
-        const __m512 w_even = even_of(w[j]), w_odd = odd_of(w[j]);
+        const __m512i pairs = _mm512_castps_si512(w[j]);
+        const __m512 w_even = even_of(pairs), w_odd = odd_of(pairs);
         CR_UNROLL
         for (int p = 0; p < 2; p++) {
             even[p] = _mm512_fmadd_ps(w_even, each_row(x->even[p][j % 4][j / 4]), even[p]);
@@ -108,7 +110,7 @@ static void multiply_piece(float *y, const void *w, size_t row_bytes, size_t n_r
         rows4 rows = rows4_at(w, row_bytes, r, n_rows, x->prefetch);
         const size_t n = CR_MIN(n_rows - r, (size_t)4);
         const quad *q = column;
-        __m512i v[16];
+        vec v[16];
         __m512 sum = _mm512_setzero_ps(), product[2];
         if (i > 0)
             sum = _mm512_maskz_expandloadu_ps((__mmask16)(first_of_each & ((1u << 4 * n) - 1)),
@@ -118,7 +120,7 @@ static void multiply_piece(float *y, const void *w, size_t row_bytes, size_t n_r
             prefetch_rows(&rows, 2 * at, 2 * QUAD);
             CR_UNROLL
             for (int k = 0; k < 16; k++)
-                v[k] = _mm512_loadu_si512(rows.p[k / 4] + 2 * at + 64 * (k % 4));
+                v[k] = _mm512_loadu_ps(rows.p[k / 4] + 2 * at + 64 * (k % 4));
             multiply_quad(product, v, q);
             sum = add_products(sum, product, 4);
         }
@@ -126,8 +128,8 @@ static void multiply_piece(float *y, const void *w, size_t row_bytes, size_t n_r
             CR_UNROLL
             for (int k = 0; k < 16; k++) {
                 const size_t from = CR_MIN(at + DEPTH * (size_t)(k % 4), end);
-                v[k] = load_bytes(rows.p[k / 4] + 2 * from,
-                                  2 * (int)CR_MIN(end - from, (size_t)DEPTH));
+                const int n_bytes = 2 * (int)CR_MIN(end - from, (size_t)DEPTH);
+                v[k] = _mm512_castsi512_ps(load_bytes(rows.p[k / 4] + 2 * from, n_bytes));
             }
             multiply_quad(product, v, q);
             sum = add_products(sum, product, (end - at + DEPTH - 1) / DEPTH);

@@ -2,7 +2,7 @@
 #ifndef CR_SPLIT16_H
 #define CR_SPLIT16_H
 
-#include "backend/cpu/x86/avx512.h"
+#include "backend/cpu/x86/lanes16.h"
 
 enum { DEPTH = 32 }; /* elements of a product: a block */
 
@@ -23,39 +23,6 @@ CR_INLINE void split_block(__m512i *high, __m512i *low, const cr_act *x, size_t 
     const __m512 rest0 = _mm512_sub_ps(x0, widened(_mm512_castsi512_si256(*high)));
     const __m512 rest1 = _mm512_sub_ps(x1, widened(_mm512_extracti64x4_epi64(*high, 1)));
     *low = (__m512i)_mm512_cvtne2ps_pbh(rest1, rest0);
-}
-
-/* Sixteen vectors of sixteen dwords: dword j of vector i goes to dword i of vector j. */
-CR_INLINE void transpose(__m512i v[16])
-{
-    __m512i t[16];
-    CR_UNROLL
-    for (int i = 0; i < 16; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-    }
-    CR_UNROLL
-    for (int i = 0; i < 16; i += 4) {
-        v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-        v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-        v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-        v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
-    /* v[4 i + k] has dwords k, 4 + k, 8 + k and 12 + k of rows 4 i to 4 i + 3. */
-    CR_UNROLL
-    for (int k = 0; k < 4; k++) {
-        const __m512i low0 = _mm512_shuffle_i32x4(v[k], v[4 + k], 0x88);
-        const __m512i high0 = _mm512_shuffle_i32x4(v[k], v[4 + k], 0xdd);
-        const __m512i low1 = _mm512_shuffle_i32x4(v[8 + k], v[12 + k], 0x88);
-        const __m512i high1 = _mm512_shuffle_i32x4(v[8 + k], v[12 + k], 0xdd);
-        t[k] = _mm512_shuffle_i32x4(low0, low1, 0x88);
-        t[8 + k] = _mm512_shuffle_i32x4(low0, low1, 0xdd);
-        t[4 + k] = _mm512_shuffle_i32x4(high0, high1, 0x88);
-        t[12 + k] = _mm512_shuffle_i32x4(high0, high1, 0xdd);
-    }
-    CR_UNROLL
-    for (int i = 0; i < 16; i++)
-        v[i] = t[i];
 }
 
 #endif
