@@ -4,7 +4,6 @@
 
 #include "golden/golden.h"
 
-#include "backend/cpu/kernels.h"
 #include "support/toy_model.h"
 
 static json_t *golden; /* golden-toy.json */
@@ -124,12 +123,6 @@ static inline bool has_one_order(const toy_spec *spec)
     (void)spec;
     return true;
 #endif
-}
-
-/* Whether at levels that split floats (amx) its bits are not those of the levels below. */
-static inline bool is_split(const toy_spec *spec)
-{
-    return spec->mixed || cr_kernels_splits(spec->type);
 }
 
 static inline double bound_of(const toy_spec *spec)

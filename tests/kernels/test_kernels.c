@@ -323,7 +323,7 @@ static void *pack(cr_tier tier, cr_type type, cr_act *x, size_t n_x)
 {
     cr_kernels kernels;
     cr_kernels_get(tier, &kernels);
-    const bool splits = cr_kernels_splits(type) && kernels.split;
+    const bool splits = cr_kernels_splits(&kernels, type);
     const bool packs = cr_kernels_int8(type) && kernels.pack;
     const size_t how = random_below(5), first = how == 3 ? 1 + random_below(20) : 0;
     if ((!packs && !splits) || how == 4)
@@ -446,8 +446,7 @@ static void check_matmul(cr_tier tier, const cr_kernels *scalar, const cr_kernel
     fence f = fence_new((size_t)MAX_K * 4 * MAX_PANEL_ROWS + 4096);
     for (size_t t = 0; t < CR_COUNT(types); t++) {
         const cr_type type = types[t];
-        if (kernels->matmul[type] && is_single(type) &&
-            !(kernels->split && cr_kernels_splits(type)))
+        if (kernels->matmul[type] && is_single(type) && !cr_kernels_splits(kernels, type))
             check_matmul_negative_zero(tier, type, scalar->matvec[type], kernels->matmul[type]);
         if (kernels->matmul[type])
             check_matmul_type(tier, type, scalar->matvec[type], kernels->matmul[type], &f);

@@ -33,7 +33,7 @@ bool cr_kernels_int8(cr_type type)
     return int8[type];
 }
 
-bool cr_kernels_splits(cr_type type)
+bool cr_kernels_splits(const cr_kernels *kernels, cr_type type)
 {
     static const bool split[CR_TYPE_COUNT] = {
 #define KERNEL(kind, slot, at, function)
@@ -41,7 +41,7 @@ bool cr_kernels_splits(cr_type type)
 #include "backend/cpu/kernels.def"
 #undef KERNEL
     };
-    return split[type];
+    return kernels->split && split[type];
 }
 
 size_t cr_panel_bytes(size_t n)

@@ -245,8 +245,8 @@ typedef struct cr_kernels {
  * x->f. */
 bool cr_kernels_int8(cr_type type);
 
-/* Whether matmul of the type reads x->split where there is a kernel to make it. */
-bool cr_kernels_splits(cr_type type);
+/* Whether these kernels split activations for matrices of the type: then matmul reads x->split. */
+bool cr_kernels_splits(const cr_kernels *kernels, cr_type type);
 
 /* Bytes of scratch for a matmul kernel, rows of n weights. */
 size_t cr_panel_bytes(size_t n);

@@ -137,10 +137,9 @@ static act_form form_of(const cr_kernels *kernels, const cr_op *op)
     act_form most = FORM_FLOATS;
     for (int i = 0; i < n; i++) {
         const cr_type type = projs[i]->weight->type;
-        const act_form wanted =
-            cr_kernels_int8(type)
-                ? FORM_INT8
-                : (kernels->split && cr_kernels_splits(type) ? FORM_SPLIT : FORM_FLOATS);
+        const act_form wanted = cr_kernels_int8(type)
+                                    ? FORM_INT8
+                                    : (cr_kernels_splits(kernels, type) ? FORM_SPLIT : FORM_FLOATS);
         most = CR_MAX(most, wanted);
     }
     return most;
@@ -626,7 +625,7 @@ static uint32_t numerics(const cr_backend *backend, const cr_graph *graph)
         const cr_proj *projs[CR_MAX_PROJS];
         int n = cr_op_projs(&graph->ops[i], projs);
         for (int k = 0; k < n; k++)
-            if (backend->kernels.split && cr_kernels_splits(projs[k]->weight->type))
+            if (cr_kernels_splits(&backend->kernels, projs[k]->weight->type))
                 return NUMERICS_SPLIT;
     }
     return NUMERICS;
